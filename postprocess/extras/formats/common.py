@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the formats of other tools have in common: local times, words, and directions by names."""
+"""What the formats of other tools have in common: stated means, local times, words, and directions by names."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from postprocess.readers.fields import utc
+from postprocess.readers.fields import number, utc
+
+
+def mean_of(values: Sequence[float], stated: Any, what: str) -> None:
+    """Raise ValueError if the mean of `values` is not the one `stated`: some values are lost.
+
+    None: no mean is stated.
+    """
+    if values and stated is not None and not math.isclose(mean := math.fsum(values) / len(values), number(stated)):
+        raise ValueError(f'{what:.60}: states a mean of {stated}, and its {len(values)} values have {mean}')
 
 
 def local(text: str) -> datetime:

@@ -92,6 +92,10 @@ def test_what_ramble_lists_twice_or_not_is_refused(read):
 
 
 NOON = datetime(2026, 11, 2, 12)
+PYPERF = {
+    'metadata': {'name': 'sum', 'unit': 'byte', 'hostname': 'n1'},
+    'benchmarks': [{'runs': [{}, {'values': [1.5, 2]}, {'values': [3], 'metadata': {'date': '2026-11-02 12:00:00'}}]}],
+}
 GOOGLE = {
     'context': {'date': '2026-11-02T12:00:00Z', 'host_name': 'n1'},
     'benchmarks': [
@@ -101,14 +105,93 @@ GOOGLE = {
         {'name': 'Bad', 'error_occurred': True, 'error_message': 'no GPU'},
     ],
 }  # fmt: skip
+ASV = {
+    'version': 2, 'commit_hash': 'abc', 'params': {'machine': 'n1'},
+    'result_columns': ['result', 'params', 'started_at', 'x'],
+    'results': {
+        'b.Sum.mem_sum': [[64, None], [['8', '16']], 1793620800000],
+        'b.track_size': [None, [], 1793620800000],
+    },
+}  # fmt: skip
+CONBENCH = [
+    {'tags': {'name': 'size', 'n': 8}, 'stats': {'data': [4096, None], 'unit': 'B'},
+     'timestamp': '2026-11-02T12:00:00Z', 'run_id': 'r1', 'machine_info': {'name': 'n1'}},
+    {'tags': {'name': 'copy'}, 'error': {'type': 'E', 'stack': 'lost'}, 'timestamp': '2026-11-02T12:00:00Z'},
+]  # fmt: skip
+GITHUB = 'window.DATA = ' + json.dumps({'entries': {'my suite': [
+    {'tool': 'customBiggerIsBetter', 'date': 1793620800000, 'commit': {'id': 'abc'},
+     'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}]},
+    {'tool': 'cargo', 'benches': [{'name': 'a', 'value': 2, 'unit': 'ms'}, {'name': 'b', 'value': 3}]},
+    {'tool': 'go', 'benches': [
+        {'name': 'd', 'value': 4, 'unit': 'ns/op\t127 B/op\t5 allocs/op'}, {'name': 'e', 'value': 5, 'unit': 'B/op'},
+    ]},
+    {'tool': 'jmh', 'benches': [{'name': 'f', 'value': 6, 'unit': 'ops/us'}]},
+]}})  # fmt: skip
+BYTES = {'check': 'sum', 'metric': 'value', 'unit': 'B', 'better': 'lower', 'node': 'n1'}
 OF_GOOGLE = {'check': 'Copy', 'params': {'arg1': '8', 'arg2': 'fast'}, 'time': NOON, 'node': 'n1'}
+OF_ASV = {'metric': 'value', 'better': 'lower', 'session': 'abc', 'time': NOON, 'node': 'n1'}
+SIZE = {'check': 'size', 'params': {'n': 8}, 'metric': 'value', 'unit': 'B', 'better': 'lower', 'session': 'r1',
+        'time': NOON, 'node': 'n1'}  # fmt: skip
+OF_SUITE = {'check': 'a', 'metric': 'value', 'value': 2.0, 'unit': 'ms', 'environ': 'my_suite'}
 FILES = [
+    ('pyperf', PYPERF, [
+        BYTES | {'value': 1.5}, BYTES | {'value': 2.0, 'trial': 2}, BYTES | {'value': 3.0, 'trial': 3, 'time': NOON},
+    ]),
     ('google-benchmark', GOOGLE, [
         OF_GOOGLE | {'metric': 'real_time', 'value': 4.0, 'unit': 'us'},
         OF_GOOGLE | {'metric': 'bandwidth', 'value': 16.0, 'unit': 'B/s'},
         OF_GOOGLE | {'metric': 'rate', 'value': 2.0, 'unit': '1/s'},
         {'check': 'Bad', 'metric': 'real_time', 'value': None, 'unit': 'ns', 'time': NOON, 'node': 'n1',
          'failed': 'no GPU'},
+    ]),
+    # 1793620800 s since 1970 are 2026-11-02 12:00 in UTC
+    ('asv', ASV, [
+        OF_ASV | {'check': 'b.Sum.mem_sum', 'params': {'arg1': '8'}, 'value': 64.0, 'unit': 'B'},
+        OF_ASV | {'check': 'b.Sum.mem_sum', 'params': {'arg1': '16'}, 'value': None, 'unit': 'B',
+         'failed': 'it failed'},
+        OF_ASV | {'check': 'b.track_size', 'value': None, 'failed': 'it failed'},
+    ]),
+    ('conbench', CONBENCH, [
+        SIZE | {'value': 4096.0}, SIZE | {'value': None, 'trial': 2},
+        {'check': 'copy', 'metric': 'value', 'value': None, 'time': NOON, 'failed': 'E; lost'},
+    ]),
+    ('github-action-benchmark', GITHUB, [
+        OF_SUITE | {'better': 'higher', 'session': 'abc', 'time': NOON}, OF_SUITE | {'better': 'lower'},
+        {'check': 'b', 'metric': 'value', 'value': 3.0, 'better': 'lower', 'environ': 'my_suite'},
+        {'check': 'd', 'metric': 'value', 'value': 4.0, 'unit': 'ns/op', 'better': 'lower', 'environ': 'my_suite'},
+        {'check': 'e', 'metric': 'value', 'value': 5.0, 'unit': 'B/op', 'better': 'lower', 'environ': 'my_suite'},
+        {'check': 'f', 'metric': 'value', 'value': 6.0, 'unit': 'ops/us', 'environ': 'my_suite'},
+    ]),
+    ('github-action-benchmark', [{'name': 'a', 'value': 2, 'unit': 'ns/iter'}], [
+        {'check': 'a', 'metric': 'value', 'value': 2.0, 'unit': 'ns/iter', 'environ': 'benchmark'},
+    ]),
+    ('bencher', {'a': {'latency': {'value': 2}, 'throughput': {'value': 3}, 'heap': {'value': 4}}}, [
+        {'check': 'a', 'metric': 'latency', 'value': 2.0, 'unit': 'ns', 'better': 'lower'},
+        {'check': 'a', 'metric': 'throughput', 'value': 3.0, 'unit': '1/s', 'better': 'higher'},
+        {'check': 'a', 'metric': 'heap', 'value': 4.0},
+    ]),
+    ('bencher', {'a': {'Total bytes': {'value': 2}, 'L1 Hit Rate': {'value': 4}, 'I1 Miss Rate': {'value': 5}}}, [
+        {'check': 'a', 'metric': 'Total bytes', 'value': 2.0, 'unit': 'B', 'better': 'lower'},
+        {'check': 'a', 'metric': 'L1 Hit Rate', 'value': 4.0, 'better': 'higher'},
+        {'check': 'a', 'metric': 'I1 Miss Rate', 'value': 5.0, 'better': 'lower'},
+    ]),
+    ('hyperfine', {'results': [
+        {'command': 'a', 'mean': 2, 'times': [1, 3], 'exit_codes': [0, 0], 'parameters': {'n': '1'}},
+        {'command': 'b', 'mean': 2, 'exit_codes': [0, 3, 4]},
+    ]}, [
+        {'check': 'a', 'params': {'n': '1'}, 'metric': 'time', 'value': 1.0, 'unit': 's'},
+        {'check': 'a', 'params': {'n': '1'}, 'metric': 'time', 'value': 3.0, 'unit': 's', 'trial': 2},
+        {'check': 'b', 'metric': 'time', 'value': 2.0, 'unit': 's', 'failed': 'exit code 3'},
+    ]),
+    ('pytest-benchmark', {'datetime': '2026-11-02T12:00:00+00:00', 'machine_info': {'node': 'n1'}, 'benchmarks': [
+        {'fullname': 't.py::a[8]', 'params': {'n': 8}, 'stats': {'rounds': 2, 'mean': 2, 'data': [1, 3]}},
+        {'fullname': 't.py::b', 'params': None, 'stats': {'rounds': 9, 'mean': 2}},
+    ]}, [
+        {'check': 't.py::a', 'params': {'n': 8}, 'metric': 'time', 'value': 1.0, 'unit': 's', 'time': NOON,
+         'node': 'n1'},
+        {'check': 't.py::a', 'params': {'n': 8}, 'metric': 'time', 'value': 3.0, 'unit': 's', 'time': NOON,
+         'node': 'n1', 'trial': 2},
+        {'check': 't.py::b', 'metric': 'time', 'value': 2.0, 'unit': 's', 'time': NOON, 'node': 'n1'},
     ]),
     ('superbench', json.dumps({
         'node': 'n1', 'nccl:ib/bw:3': 2, 'nccl:ib/return_code:0': 0, 'gpu/return_code': 3, 'monitor/gpu_power:0': 5,
@@ -174,6 +257,12 @@ def test_two_blocks_of_xdmod_are_read_and_what_differs_is_refused(read):
     ):
         with pytest.raises(ValueError, match=re.escape(said)):
             read('xdmod', XDMOD.replace(old, new, 1))
+
+
+def test_values_must_have_the_mean_that_is_stated():
+    assert common.mean_of([1.0, 3.0], 2, 'a') is None
+    with pytest.raises(ValueError, match=r'a: states a mean of 2.1, and its 2 values have 2.0'):
+        common.mean_of([1.0, 3.0], 2.1, 'a')
 
 
 @each_row(('metric', 'better'), [

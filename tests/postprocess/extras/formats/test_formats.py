@@ -12,7 +12,7 @@ from postprocess.readers.rules import Rules
 
 
 @pytest.mark.parametrize(('name', 'text', 'said'), [
-    ('ramble', '{"experiment": []}', "not of the format ramble: it has no 'experiments'"),
+    ('hyperfine', '{"result": []}', "not of the format hyperfine: it has no 'results'"),
     ('google-benchmark',
      '{"context": {"date": "2026-01-02"}, "benchmarks": [{"name": "alone", "repetitions": 3, "real_time": 1.5}]}',
      'alone: expected 3 repetitions, found 1'),
@@ -20,24 +20,27 @@ from postprocess.readers.rules import Rules
     ('jube', 'number,seconds[s]\n1,2.5\n1', 'the last line has no end'),
     ('jube', 'SQLite format 3\0 and more', 'not a database'),
     ('xdmod', 'title\n"App Kernels Success Rates"\n', 'expected a line ---------'),
-    ('superbench', '{"node": "n1", "a/latency": 1, "a/latency": 2}', 'is there twice'),
-    ('superbench', '{"node": "n1", "a/latency": Infinity}', 'expected a finite number'),
+    ('conbench', '{"tags": {"name": "a"}, "timestamp": "2026-11-01T00:00:00"}', 'expected stats.data or error'),
+    ('bencher', '{"a": {"latency": {"value": 1}, "latency": {"value": 2}}}', 'is there twice'),
+    ('bencher', '{"a": {"latency": {"value": Infinity}}}', 'expected a finite number'),
 ])  # fmt: skip
 def test_a_file_that_is_wrong_or_incomplete_is_named_and_nothing_is_stored(work, tmp_path, name, text, said):
     assert_is_refused(work, tmp_path / 'a.csv', name, text, said)
 
 
 def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_path):
-    path = tmp_path / 'run.csv'
-    rows = ('server,value,50,Megabytes,', 'start,value,2,seconds,', 'copy,value,3,B/op,lower', 'sent,value,4,ops/s,')
-    path.write_text('\n'.join(['check,metric,value,unit,better', *rows, '']))
-    told = ' '.join(ingest(work, path, 'table').split())
+    path = tmp_path / 'run.json'
+    path.write_text(json.dumps([
+        {'name': 'server', 'value': 50, 'unit': 'Megabytes'}, {'name': 'start', 'value': 2, 'unit': 'seconds'},
+        {'name': 'copy', 'value': 3, 'unit': 'B/op'}, {'name': 'sent', 'value': 4, 'unit': 'ops/s'},
+    ]))  # fmt: skip
+    told = ' '.join(ingest(work, path, 'github-action-benchmark').split())
     assert 'higher is assumed: server value in Megabytes; a rule such as `- {metric: value, better: lower}`' in told
     directions = {key[0]: value[2] for key, value in numbers(work)[0].items()}
     assert directions == {'server': 'higher', 'start': 'lower', 'copy': 'lower', 'sent': 'higher'}
 
     def stored(rule):
-        (report,) = read_measurements(path, 'table', 'box', Rules((rule,)))
+        (report,) = read_measurements(path, 'github-action-benchmark', 'box', Rules((rule,)))
         server, start, *_ = [
             (row.quantity.better, row.judged, row.quantity.unit, row.summary.mean) for row in report.metrics
         ]

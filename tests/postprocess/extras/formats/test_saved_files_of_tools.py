@@ -24,9 +24,26 @@ RECORDED = {
     'xdmod': [
         ('xdmod-appkernels.csv', 'IOR processing_units=2 nodes Wall Clock Time -', 211.25, '', 'lower'),
     ],
+    'conbench': [
+        ('conbench-2024.3.20.json', 'copy mbytes=16,suite=memory value -', 0.825493897, *GBS),
+    ],
     'ramble': [
         ('ramble-0.5.0.json', 'dd experiment=dd_8,* Copy time -', (1.47842 + 1.4731) / 2, *S),
         ('ramble-0.5.0.json', 'dd experiment=dd_16,* Copy rate -', 1.2, *GBS),
+    ],
+    'bencher': [
+        ('bencher.json', 'copy of 16 MiB - latency -', 1195814.5, 'ns', 'lower'),
+        ('bencher.json', 'program - file-size -', 1048576.0, 'B', 'lower'),
+    ],
+    'pyperf': [('pyperf-2.10.0.json', 'sum_1000 - value -', 0.000166637364583, *S)],
+    'pytest-benchmark': [('pytest-benchmark-5.3.1.json', 'test_b.py::test_sum n=1000 time -', 1.53081e-05, *S)],
+    'asv': [
+        ('asv-0.6.6.json', 'b.Sum.time_sum arg1=10000 value -', 0.00017083, *S),
+        ('asv-0.6.6.json', 'b.track_size - value -', 42.0, '', 'lower'),
+    ],
+    'hyperfine': [('hyperfine-1.15.0.json', 'sleep 0.01 n=1 time -', 0.0216139579, *S)],  # its own mean
+    'github-action-benchmark': [
+        ('github-action-benchmark.js', 'str10_copy - value -', 3633483.9, 'ns/iter', 'lower'),
     ],
     'google-benchmark': [
         ('comm_scope-0.12.0-cuda.txt',
@@ -39,7 +56,7 @@ RECORDED = {
     ],
 }  # fmt: skip
 #: Formats whose files hold a case that failed, too.
-WITH_FAULTS = {'ramble'}
+WITH_FAULTS = {'ramble', 'conbench'}
 
 
 @pytest.mark.parametrize('name', RECORDED)
@@ -58,6 +75,7 @@ def test_each_format_of_a_tool_has_a_recorded_file():
 def test_what_a_tool_lost_or_calls_failed_fails_its_case():
     lost = found_in('ramble', saved('ramble-0.5.0.json')).failed
     assert lost == ['dd.memory.dd_16.2 has no number of "Copy rate"']  # whose RAMBLE_STATUS is SUCCESS
+    assert found_in('conbench', saved('conbench-2024.3.20.json')).failed == ['MemoryError']
 
 
 #: Formats that do not say how many lines or blocks they hold.
@@ -72,7 +90,7 @@ def test_a_file_of_a_tool_that_was_cut_short_is_named_or_read_as_far_as_it_goes(
 SCALARS = [None, '', 7, 'x', [], {}, True, '9' * 400]
 
 
-@pytest.mark.parametrize('name', ['google-benchmark', 'superbench'])
+@pytest.mark.parametrize('name', ['google-benchmark', 'hyperfine', 'superbench'])
 def test_another_value_somewhere_is_read_or_named(tmp_path, name):
     def places(node, path=()):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
@@ -113,6 +131,9 @@ Date,Value,Control,Changed
     ('name', 'text'),
     [
         ('google-benchmark', '{"context": {"date": "2026-01-02"}, "benchmarks": [{"name": "k", "real_time": 0}]}'),
+        ('hyperfine', '{"results": [{"command": "k", "mean": 0, "times": [0]}]}'),
+        ('bencher', '{"k": {"latency": {"value": 0}}}'),
+        ('github-action-benchmark', '[{"name": "k", "value": 0, "unit": "s"}]'),
         ('superbench', '{"node": "n1", "k/step_time": 0}'),
         ('xdmod', XDMOD),
     ],

@@ -23,7 +23,7 @@ CHECKOUT = (  # written by `plumbline init`
     'spack_envs/release.yaml',
     'spack_envs/repo',
 )
-_OF_A_CLONE = ('ci/test', 'ci/style', 'ci/release', 'ci/release.py')  # need the tests
+_OF_A_CLONE = ('ci/test', 'ci/style')  # need the tests
 
 
 class PartsOfACheckout(BuildHookInterface):

@@ -67,35 +67,18 @@ missing_packages() {
     done
 }
 
-# holder_of_apt   prints which process holds a lock of apt or dpkg; fails if none does
-holder_of_apt() {
-    lists='' archives='' status=''
-    eval "$(apt-config shell lists Dir::State::lists/d archives Dir::Cache::archives/d status Dir::State::status/f)"
-    for lock in "${lists}lock" "${archives}lock" "${status%/*}/lock-frontend" "${status%/*}/lock"; do
-        inode=$(stat -c %i "$lock" 2> /dev/null) || continue
-        held=$(grep -m 1 ":$inode " /proc/locks) || continue
-        # shellcheck disable=SC2086  # words on purpose
-        set -- $held
-        echo "process $5 ($(cat "/proc/$5/comm" 2> /dev/null))"
-        return 0
-    done
-    return 1
-}
-
-# install_debian_packages LOG AS_ROOT PACKAGE...   waits up to 5 minutes for another apt-get. Its own option waits for
-# dpkg's lock alone, not for that of the package lists, and says so only in LOG.
+# install_debian_packages LOG AS_ROOT PACKAGE...   waits up to 5 minutes for another apt-get: its own option waits for dpkg's
+# lock, but not for that of the package lists
 install_debian_packages() {
-    log=$1 as_root=$2 waited=0
+    log=$1 as_root=$2 tries=60
     shift 2
     for step in update "install --yes --no-install-recommends $*"; do
-        while [ $waited -lt 300 ] && holder=$(holder_of_apt); do
-            [ $waited = 0 ] && echo "plumbline: waits up to 5 minutes for another apt-get or dpkg: $holder" >&2
-            sleep 5
-            waited=$((waited + 5))
-        done
         # shellcheck disable=SC2086  # words on purpose
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=$((300 - waited)) $step >> "$log" 2>&1 ||
-            return
+        until $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=300 $step >> "$log" 2>&1; do
+            tries=$((tries - 1))
+            tail -n 3 "$log" | grep -q 'Could not get lock' && [ $tries -gt 0 ] || return
+            sleep 5
+        done
     done
 }
 

@@ -15,10 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ci.isolated import CrashError, let_go
+from ci.isolated import CrashError
 from ci.process import end_processes
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
@@ -66,34 +68,20 @@ OF_REFRAME = (
 )  # fmt: skip
 
 
-class _OfReFrame(argparse.Action):
-    """Keep options of ReFrame with their values, in the order of the command line."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        namespace.of_reframe = [*namespace.of_reframe, self.option_strings[0], values]
-
-
 class _Parser(argparse.ArgumentParser):
     """A parser that puts options of ReFrame in front of the selection, and suggests a name for an unknown option."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found = super().parse_args(args, namespace)
-        if of_reframe := vars(found).pop('of_reframe', None):
-            found.selection = [*of_reframe, *found.selection]
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [name for name in self._option_string_actions if name.startswith('--')]
+            of_reframe = "; ReFrame's own options stand after --" * ('--name' in known)
+            self.error(f'no such option: {unknown[0]}{did_you_mean(unknown[0], known)}{of_reframe}')
+        if chosen := found.__dict__.pop('of_reframe', None):
+            found.selection = [*chain.from_iterable(chosen), *found.selection]
         if read_cmdline(shlex.join(['reframe', *getattr(found, 'selection', ())])).is_dry_run:
             self.error('a dry run measures nothing; `plumbline sites SITE --cases --jobs` shows what would run')
         return found
-
-    def error(self, message: str) -> NoReturn:
-        option, known = message.partition('unrecognized arguments: ')[2].partition(' ')[0], self._option_string_actions
-        if choices := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
-            message += did_you_mean(choices[1], re.findall(r'[\w-]+', choices[2]))
-        elif option:
-            message += did_you_mean(option, [name for name in known if name.startswith('--')])
-            message += "; ReFrame's own options stand after --" * ('-n' in known)
-        super().error(message)
 
 
 def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
@@ -103,6 +91,10 @@ def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     parser = _Parser(prog=f'ci/{name}', description=(doc or '').splitlines()[0], epilog=codes)
     parser.add_argument('--version', action='version', version=f'plumbline {version()}')
     return parser
+
+
+def _of_reframe(option: str, value: str) -> tuple[str, str]:
+    return option, value
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +107,9 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("ReFrame's own selection, also after --")
     for short, long in OF_REFRAME:
         value = long.removeprefix('--').upper().replace('-', '_')
-        group.add_argument(short, long, action=_OfReFrame, dest='of_reframe', default=[], metavar=value)
+        group.add_argument(
+            short, long, action='append', dest='of_reframe', metavar=value, type=partial(_of_reframe, short)
+        )
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
 
 
@@ -155,13 +149,9 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     keep_others_from_writing()
     with ending_signals():
         try:
-            try:
-                return _exit_code_of(work, folder)
-            finally:
-                let_go()
+            return _exit_code_of(work, folder)
         except Signalled as told:
             ignore()
-            let_go(kill=True)
             print(f'plumbline: {told}', file=sys.stderr)
             return told.exit_code
 

@@ -11,20 +11,19 @@ Exit code 1 where a metric became worse or was lost, 3 where nothing did and som
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
 
-from ci import command, outcome
+from ci import command, so_far
 from ci.cases import Case, case_of, cases_in, left_out, name_of, on_their_nodes
 from ci.command import duration, positive
 from ci.pairs import PairsOutcome, compare_pairs
 from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
 from plumbline.errors import InputError
-from plumbline.files import make_folder, write_text
+from plumbline.files import make_folder
 from plumbline.identity import SeriesId
 from plumbline.problems import Problem
 from plumbline.references import MODES
@@ -132,11 +131,11 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Coll
             if not session.report.exists():
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()
-            write_text(session.report, json.dumps(content))
+            session.write(content)
             nodes = nodes or on_their_nodes(cases_in(content), site)
             problems = [f'{case["display_name"]}: {reason}' for case in cases_in(content) if (reason := left_out(case))]
             problems = [ended.why] * bool(ended.why) + problems
-            outcome.store(home, session.report, len(undecided or cases), [*map(Problem, problems)])
+            so_far.store(home, session.report, len(undecided or cases), [*map(Problem, problems)])
             session.forget()
             uuids[state] = content['session_info']['uuid']
             if ended.told_to_end:

@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import NamedTuple
 
 from ci.session import CaseSelection
 from plumbline.checkout import checks_of
@@ -17,13 +16,6 @@ from plumbline.errors import did_you_mean
 from plumbline.paths import ROOT
 from plumbline.site.sites import Site, reframe_feature
 from plumbline.stacks.manifest import known_benchmarks
-
-
-class Lack(NamedTuple):
-    """What keeps a check from having a case, in words; `feature`: the missing feature, if it is one."""
-
-    what: str
-    feature: str = ''
 
 
 def reasons(selection: CaseSelection, options: Sequence[str], site: Site) -> Iterator[str]:
@@ -37,27 +29,24 @@ def reasons(selection: CaseSelection, options: Sequence[str], site: Site) -> Ite
         named = [name for option, name in pairwise(options) if option in ('-n', '--name')]
         why += ''.join(did_you_mean(name.strip('^$'), checks_of(ROOT / 'checks')) for name in named)
         why += '; `reframe -C reframe_settings/settings.py -c checks/ -R -L` lists the checks with their tags'
-        offered = {feature for environ in site.environs.values() for feature in environ.features}
-        for lack, checks in lacking(selection, offered).items():
-            none = f'no environ of site {site.name} has it in site.yaml'
-            absent = f': {site.not_found.get(lack.feature, none)}' if lack.feature else ''
-            yield f'{", ".join(checks)}: requires {lack.what}{absent}'
+        yield from dict.fromkeys(lacking(selection, site))  # a check has many variants
     yield why
 
 
-def lacking(selection: CaseSelection, features: Container[str]) -> dict[Lack, list[str]]:
-    """Return the checks that a selection names, by what they lack: a feature that `features` lacks, or the mode."""
+def lacking(selection: CaseSelection, site: Site) -> Iterator[str]:
+    """Yield what each check that a selection names requires and does not get: a feature of an environ, or the mode."""
     of_any_mode = [word for word in selection.command if not word.startswith('--mode=')]
     everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
     answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
-    lacks: dict[Lack, set[str]] = {}
+    offered = {feature for environ in site.environs.values() for feature in environ.features}
     named = {reframe_feature(name): name for name in known_benchmarks()}
+    none = f'no environ of site {site.name} has it in site.yaml'
     with suppress(ValueError):
         for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
-            needed = [named.get(word, word) for word in check.get('features') or ()]
-            absent = [Lack(f'the feature {lack}', lack) for lack in needed if lack not in features]
+            requires = f'{str(check["name"]).partition(" ")[0]}: requires'
             if selection.mode not in check['tags']:
-                absent = [Lack(f'another mode than {selection.mode} (its tags: {", ".join(sorted(check["tags"]))})')]
-            for lack in absent:
-                lacks.setdefault(lack, set()).add(str(check['name']).partition(' ')[0])
-    return {why: sorted(checks) for why, checks in sorted(lacks.items())}
+                yield f'{requires} another mode than {selection.mode} (its tags: {", ".join(sorted(check["tags"]))})'
+                continue
+            needed = [named.get(word, word) for word in check.get('features') or ()]
+            for lack in (feature for feature in needed if feature not in offered):
+                yield f'{requires} the feature {lack}: {site.not_found.get(lack, none)}'

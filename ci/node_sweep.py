@@ -9,37 +9,32 @@ that stand out. A node sweep that was killed is resumed. Exit code: 0 all ok, 1 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci import command, outcome
+from ci import command, outcome, so_far
 from ci.cases import Case, Content, cases_in
 from ci.command import duration, positive
 from ci.session import CaseSelection, PlannedSession
 from ci.slurm_nodes import (
-    access_options,
     ask,
     cancel_jobs_below,
     free_nodes,
+    hold,
     nodes_of,
     nodes_out,
     reservation_of,
     slurm_partitions,
 )
-from ci.sweep import PART, STATE, Allocation, Sweep, part_ended
+from ci.sweep import PART, STATE, Allocation, Sweep, part_ended, too_many_pairs
 from plumbline import settings
 from plumbline.errors import InputError, expected_one_of
 from plumbline.files import write_text
-from plumbline.identity import short_name
 from plumbline.problems import Problem
 from plumbline.references import MODES
-from plumbline.rounds import number_of_rounds
 from plumbline.signals import Signalled
 from plumbline.site.sites import Partition, Site
 from postprocess.text import count, named
@@ -47,8 +42,6 @@ from postprocess.text import count, named
 NODES = 'node-sweep-nodes'  # below the results: the nodes of an allocation, one a line, for ReFrame and for Slurm
 MARGIN = 60  # seconds at the end of an allocation for ending what runs
 READING = 1800  # seconds after the allocation in which ReFrame may read the files of the nodes
-# Pairs of nodes in all cases of an allocation: to judge them, with OSU's latency, takes 4 GB of memory
-MOST_PAIRS = 50_000
 
 
 def main() -> int:
@@ -181,16 +174,10 @@ class NodeSweep:
         self.problems += map(Problem, problems)
         if not cases:
             raise InputError('no case is left: a node sweep runs those on one node or two')
-        at_once, rounds = len(nodes) // 2, number_of_rounds(len(nodes))
-        if at_once * rounds * len(cases) > MOST_PAIRS:
+        if too_many_pairs(len(nodes), len(cases)):
             single, _ = self.selection.list_cases(variables | {settings.NODE_SWEEP_ROUNDS.name: '0'})
-            of_pairs = len(cases) - len(single)
-            if rounds > 1 and at_once * rounds * of_pairs > MOST_PAIRS:
-                raise InputError(
-                    f'cases on two nodes: {of_pairs}, and {len(nodes)} nodes are {at_once * rounds} pairs in {rounds} '
-                    f'rounds; expected at most {MOST_PAIRS} pairs of all cases: choose a sample, --rounds '
-                    f'{max(1, MOST_PAIRS // at_once // of_pairs)} or less, or fewer cases, or lower --max-nodes'
-                )
+            if why := too_many_pairs(len(nodes), len(cases) - len(single)):
+                raise InputError(why)
         return cases
 
     def _measure(self, nodes: list[str], cases: list[Case] | None) -> str:
@@ -213,32 +200,27 @@ class NodeSweep:
         stage = session.stage(PART)
         stage.mkdir(parents=True)
         names = self._nodes_file(nodes)
-        words = ['salloc', '--no-shell', '--exclusive', '--no-kill', '--job-name=plumbline-node-sweep',
-                 '--immediate=60', f'--nodes={len(nodes)}', f'--nodelist={names}',
-                 f'--time={max(1, self.time_limit // 60)}', f'--chdir={stage}']  # fmt: skip
-        answer = subprocess.run(
-            [*words, *access_options(self.partition), *self.options], cwd=stage, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        job = re.search(r'Granted job allocation (\d+)', answer.stderr)
+        options = ['--job-name=plumbline-node-sweep', f'--nodes={len(nodes)}', f'--nodelist={names}', *self.options]
+        job, why = hold(self.partition, self.time_limit, stage, options)
         if not job:
-            return ' '.join(answer.stderr.split()) or 'salloc gave no job'
-        print(f'plumbline: job {job[1]} holds {count(len(nodes), "node")} for at most {self.time_limit} s', flush=True)
+            return why
+        print(f'plumbline: job {job} holds {count(len(nodes), "node")} for at most {self.time_limit} s', flush=True)
         until = time.time() + max(self.time_limit - MARGIN, self.time_limit / 2)
         variables = {
             settings.NODE_SWEEP.name: str(names), settings.NODE_SWEEP_UNTIL.name: str(int(until)),
-            settings.JOURNAL.name: str(session.journal), 'SLURM_JOB_ID': job[1],
+            settings.JOURNAL.name: str(session.journal), 'SLURM_JOB_ID': job,
         }  # fmt: skip
         try:
             wanted = None if part.cases is None else dict.fromkeys(part.cases, ())
             ended = session.run(time.monotonic() + self.time_limit + READING, wanted, PART, variables)
             self.stopped = bool(ended.by_signal)
-            state = ask('squeue', '--noheader', f'--jobs={job[1]}', '--states=all', '--format=%T') or ''
-            if ended.why or state.strip() in ('RUNNING', ''):
+            state = (ask('squeue', '--noheader', f'--jobs={job}', '--states=all', '--format=%T') or '').strip()
+            if ended.why or state in ('RUNNING', ''):
                 return ended.why
-            return f'job {job[1]} ended in state {state.strip()}'
+            part.state = state
+            return f'job {job} ended in state {state}'
         finally:
-            ask('scancel', job[1])
+            ask('scancel', job)
             cancel_jobs_below(stage)
 
     def _conclude(self, ended: str) -> int:
@@ -258,7 +240,7 @@ class NodeSweep:
         looked = outcome.look_back(self.results, self.sweep.uuid)
         looked.show()
         print(f'plumbline: report: {self.results / "report.html"}')
-        command = f'plumbline fleet {short_name(self.sweep.uuid)} --results={self.results}'
+        command = f'plumbline fleet {self.sweep.uuid[:8]} --results={self.results}'
         print(f'plumbline: which nodes stand out: {command}')
         if not missing:
             (self.results / STATE).unlink(missing_ok=True)
@@ -274,9 +256,10 @@ class NodeSweep:
     def _store(self, sweep: Sweep, content: Content) -> Path:
         """Store a node sweep as one session; return its run report."""
         problems = [*self.problems, *sweep.problems(content)]
-        path = sweep.parts[0].session.report
-        write_text(path, json.dumps(content))
-        for sentence in outcome.store(self.results, path, len(cases_in(content)), problems, self.site.name):
+        session = sweep.parts[0].session
+        session.write(content)
+        path = session.report
+        for sentence in so_far.store(self.results, path, len(cases_in(content)), problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
         return path
 

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Store, judge and show a session, each step in a process beside the command; it imports what it needs itself."""
+"""Judge and show a session, each step in a process beside the command; it imports what it needs itself."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci.isolated import FAULTS, isolated
-from plumbline.errors import InputError
-from plumbline.problems import Problem
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
@@ -64,38 +62,6 @@ class LookBack:
         print(*lines, sep='', end='', flush=True)
         print(*faults, sep='', end='', file=sys.stderr, flush=True)
         return lines + faults
-
-
-@isolated
-def store(
-    results: Path, report: Path, expected: int, problems: Sequence[Problem], site: str | None = None
-) -> list[str]:
-    """Put a run report into the store; return a sentence for each session of it. Raises InputError.
-
-    `expected`: how many cases were to run. `problems`: what went wrong outside the cases.
-    """
-    from postprocess.readers.ingest import ingest
-    from postprocess.results.store import Store
-
-    sentences = []
-    for sentence in ingest(Store(results), [report], site, expected, problems):
-        if isinstance(sentence, InputError):
-            raise sentence
-        sentences.append(sentence)
-    return sentences
-
-
-@isolated
-def verdict_so_far(results: Path, uuid: str) -> str:
-    """Return the verdict in one line on a session of which further jobs are to run; it makes no incident yet."""
-    from postprocess.history.digest import Digest
-    from postprocess.history.verdicts import verdicts_of
-    from postprocess.results.store import Store
-    from postprocess.views.verdicts import verdict_of
-
-    store = Store(results)
-    compared = verdicts_of(store, store.find(uuid))
-    return verdict_of(compared if compared.exit_code else Digest(compared))
 
 
 @isolated

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ci.cases import Case, place_of
@@ -18,8 +18,8 @@ _RECORDED = 'plumbline_plan'  # key in `session_info`
 
 def choose(
     results: Path, site: str, selection: CaseSelection, cases: Mapping[Case, str], minutes: float, nodes: int | None
-) -> dict[Case, str]:
-    """Return the chosen ones of `cases` with the reason of each; print why and return nothing if none can be planned.
+) -> set[Case]:
+    """Return the chosen ones of `cases`; print why and return nothing if none can be planned.
 
     Raises InputError if no case fits into the time.
     """
@@ -28,15 +28,15 @@ def choose(
     chosen = plan(results, site, minutes, nodes, {place: seconds.of(case) for case, place in places.items()})
     if isinstance(chosen, str):
         print(f'plumbline: {chosen}; all cases of mode {selection.mode} run', flush=True)
-        return {}
-    return {case: chosen[place] for case, place in places.items() if place in chosen}
+        return set()
+    return {case for case, place in places.items() if place in chosen}
 
 
 @isolated
 def plan(
     results: Path, site: str, minutes: float, nodes: int | None, places: Mapping[tuple[str, str, str], float]
-) -> dict[tuple[str, str, str], str] | str:
-    """Return the cases of a planned night with the reason of each, or a sentence on why none can be planned yet.
+) -> set[tuple[str, str, str]] | str:
+    """Return the cases of a planned night, or a sentence on why none can be planned yet.
 
     `places`: (partition, environ, name) of each case that may run -> its estimated seconds. Raises InputError.
     """
@@ -48,16 +48,14 @@ def plan(
         night = module.plan(Store(results), site, minutes, nodes, places=known)
     except module.NothingKnown as why:
         return str(why)
-    return {look.place: night.reason(look) for look in night.chosen}
+    return {(*look.place,) for look in night.chosen}
 
 
-def record(session: PlannedSession | Sweep, cases: Mapping[Case, str], chosen: Mapping[Case, str]) -> None:
-    """Keep in the record of a session which of `cases` were chosen, and why."""
-    rows = [{'case': case, 'name': cases.get(case, ''), 'why': why} for case, why in chosen.items()]
-    session.recorded |= {_RECORDED: json.dumps(rows)} if rows else {}
+def record(session: PlannedSession | Sweep, chosen: Collection[Case]) -> None:
+    """Keep in the record of a session which cases were chosen, for when it is resumed."""
+    session.recorded |= {_RECORDED: json.dumps([*chosen])} if chosen else {}
 
 
-def recorded(session: PlannedSession) -> dict[Case, str]:
-    """Return the cases that were chosen for a session, with the reason of each; empty if it was not planned."""
-    rows = json.loads(session.recorded.get(_RECORDED, '[]'))
-    return {(row['case'][0], row['case'][1]): row['why'] for row in rows}
+def recorded(session: PlannedSession) -> set[Case]:
+    """Return the cases that were chosen for a session; empty if it was not planned."""
+    return {(name, place) for name, place in json.loads(session.recorded.get(_RECORDED, '[]'))}

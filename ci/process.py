@@ -12,15 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from ci.isolated import let_go
 from ci.progress import Progress, Seconds
 from plumbline import settings
 from plumbline.files import open_own
-from plumbline.node_check.jobs import Busy, own_seconds, processes, warning
 from plumbline.paths import ROOT
 from plumbline.signals import ENDING
 
@@ -69,8 +66,7 @@ class Process:
         self._early: tuple[str, int] | None = None  # why, and by which signal, it is to end before it began
 
     def wait(self) -> Ended:
-        """Run the command to its end, without the steps' process beside it."""
-        let_go()
+        """Run the command to its end."""
         ended, offset = self._ended, _clock_offset()
         before = {number: signal.signal(number, self._told) for number in ENDING}
         with open_own(self.log, 'a') as log:
@@ -165,25 +161,6 @@ def end_processes(results: Path) -> int:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return len(pids)
-
-
-def cpu_seconds(results: Path) -> float:
-    """Return the CPU time in s of this process and of the processes that runs with these results started."""
-    ours = {*_processes_of(f'{settings.OWNER.name}={owner_of(results)}'.encode())}
-    # one that has ended has no environment, and until its parent asks for it, the parent does not have its time
-    return own_seconds() + sum(seconds for pid, parent, seconds in processes() if pid in ours or parent in ours)
-
-
-class Others:
-    """When called, return a warning if others kept CPUs of this host busy since the last call; else empty."""
-
-    def __init__(self, results: Path):
-        self._own = partial(cpu_seconds, results)
-        self._busy = Busy(self._own)
-
-    def __call__(self) -> str:
-        cpus, self._busy = self._busy.cpus(), Busy(self._own)
-        return warning(cpus)
 
 
 def _processes_of(variable: bytes) -> Iterator[int]:

@@ -93,18 +93,17 @@ def budgets_in(lines: Iterable[str]) -> tuple[dict[str, float], dict[str, float]
 class Progress:
     """Print a line for each case that ends, and a line each minute in which none ends, until this context is left.
 
-    `waits`: returns in words why jobs wait in the queue. `others`: returns a warning if other processes keep CPUs busy.
-    `at_once`: how many jobs of a partition without a queue run at the same time, by ``SYSTEM:PARTITION``. ReFrame says
-    at once that all cases run, although most wait for others. `clock`: returns the seconds that go on.
+    `waits`: returns in words why jobs wait in the queue. `at_once`: how many jobs of a partition without a queue run at
+    the same time, by ``SYSTEM:PARTITION``. ReFrame says at once that all cases run, although most wait for others.
+    `clock`: returns the seconds that go on.
     """
 
     def __init__(
         self, seconds: Seconds, heartbeat: float = HEARTBEAT, waits: Callable[[], str] = str,
-        at_once: Mapping[str, int] | None = None, others: Callable[[], str] = str,
-        clock: Callable[[], float] = time.monotonic,
+        at_once: Mapping[str, int] | None = None, clock: Callable[[], float] = time.monotonic,
     ):  # fmt: skip
         self.seconds, self.heartbeat, self.started, self._now = seconds, heartbeat, clock(), clock
-        self.waits, self._at_once, self._others = waits, at_once or {}, others
+        self.waits, self._at_once = waits, at_once or {}
         # cases that have not ended, in ReFrame's order: name, and when they began; None if they wait for other cases
         self._waiting: dict[tuple[str, str], tuple[str, float | None]] = {}
         self._done, self._total, self._moved = 0, 0, self.started
@@ -164,22 +163,14 @@ class Progress:
         first, others = (slowness * self.seconds.of_session(part) for part in (waiting[:1], waiting[1:]))
         return others + max(first - (now - self._moved), 0.0)
 
-    def late(self, case: tuple[str, str], began: float | None) -> str:
-        """Return words on how late a running case is; empty if it is not late, or if its time is not known."""
-        expected = self.seconds.of(case)
-        runs = 0.0 if began is None else self._now() - began
-        late = expected and runs > 1.5 * expected + self.heartbeat
-        return f', late: expected {in_words(expected)}, {in_words(runs)} by now' if late else ''
-
     def _beat(self) -> None:
         while not self._ended:
             if self._spoke.wait(self.heartbeat):
                 self._spoke.clear()
             elif waiting := list(self._waiting):
-                name, began = self._waiting.get(waiting[0], ('', None))  # it may end at any time, also in `waits`
+                name, _ = self._waiting.get(waiting[0], ('', None))  # it may end at any time, also in `waits`
                 why = self.waits()
-                others, late = self._others(), self.late(waiting[0], began)
-                remark = f'; in the queue: {why}' if why else f'{late}; {others}' if late and others else late
-                self.say(f'{count(len(waiting), "case")} to end, first {name}{remark}')
+                queue = f'; in the queue: {why}' if why else ''
+                self.say(f'{count(len(waiting), "case")} to end, first {name}{queue}')
             else:
                 self.say('ReFrame works')

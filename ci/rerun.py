@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run cases again: for trials that did not fit into their job, on a machine without a baseline, for series in doubt.
+"""Run cases again: that failed, for trials that did not fit into their job, without a baseline, for series in doubt.
 
 One bad value is no evidence against a node.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,21 +19,21 @@ from ci.cases import (
     Entry,
     case_of,
     cases_in,
+    failed,
     left_out,
     name_of,
     nodes_of,
     on_their_nodes,
     trials_not_run,
 )
-from ci.isolated import isolated
 from ci.progress import BESIDES
 from ci.session import PlannedSession
 from ci.slurm_nodes import free_nodes, slurm_partitions
-from plumbline.errors import InputError
+from ci.so_far import in_doubt
 from plumbline.record import LOOK, OF_NODE
 from plumbline.references import load_references
 from plumbline.site.sites import UNDESCRIBED, Site
-from postprocess.text import count
+from postprocess.text import count, one_line
 
 if TYPE_CHECKING:
     from postprocess.verdicts.verdict import Again
@@ -44,6 +43,19 @@ STEPS = 8
 LOOKING = 90.0  # seconds of further jobs while a site has no baseline
 LOOKS = 8  # further jobs of a case, at most
 SHORTEST = 1800.0  # seconds that reruns may always take; if longer, then no longer than the session itself
+
+
+def retry(session: PlannedSession, content: Content, cases: Sequence[Case], deadline: float) -> None:
+    """Run cases again that failed before they measured, or that a killed ReFrame did not run."""
+    known = {case_of(case) for case in cases_in(content)}
+    lost = {case_of(case): case for case in failed(content)}
+    wanted = [*lost, *(case for case in cases if case not in known)]
+    if wanted:
+        print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
+        session.run_again(content, dict.fromkeys(wanted, ()), deadline, '-retry')
+    for case in {*lost} - {case_of(case) for case in failed(content)}:
+        why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
+        print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
 
 
 def complete(session: PlannedSession, content: Content, site: Site, deadline: float) -> list[str]:
@@ -115,22 +127,6 @@ def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
     return {case: times for case, times in planned.items() if times}
 
 
-@isolated
-def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
-    """Return the further jobs that should run before the answer on a session is final."""
-    from postprocess.history.verdicts import verdicts_of
-    from postprocess.incidents.ledger import read_ledger
-    from postprocess.incidents.recheck import rechecks
-    from postprocess.results.store import Store
-
-    store = Store(results)
-    session = store.find(uuid)
-    comparison = verdicts_of(store, session)
-    with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
-        return (*rechecks(store, read_ledger(results, session.site), comparison), *comparison.again)
-    return comparison.again
-
-
 def rerun(session: PlannedSession, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
     """Run further jobs of the cases in doubt and add them to `content`, until nothing is in doubt or the time is over.
 
@@ -139,7 +135,9 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
     """
     deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
     for step in range(1, STEPS + 1):
-        wanted = _possible(in_doubt(Path(session.results), content['session_info']['uuid']), session, site)
+        asked = in_doubt(Path(session.results), content['session_info']['uuid'])
+        free = {} if session.distributes else {of.name: set(free_nodes(of)) for of in slurm_partitions(site)}
+        wanted = [again for again in asked if not again.if_free or again.on in free.get(again.partition, ())]
         if not wanted or time.monotonic() >= deadline:
             return
         jobs, cases = sum(again.jobs for again in wanted), len({again.case_id for again in wanted})
@@ -148,21 +146,16 @@ def rerun(session: PlannedSession, content: Content, site: Site, deadline: float
         ran = False
         for number, part in enumerate(_at_once(wanted), 1):
             times, purpose = part[0].jobs, OF_NODE if part[0].on else ''
-            options = _with_options(
-                session, [(first[_key_of(case)], case) for case in part if _key_of(case) in first], site
-            )
+            known = [(first[_key_of(again)], again) for again in part if _key_of(again) in first]
+            if session.distributes:
+                options = on_their_nodes([case for case, _ in known], site)
+            else:
+                options = {case_of(case): _nodes_for(again, case, free.get(again.partition)) for case, again in known}
             name = f'-rerun{step}' + (f'-{number}' if number > 1 else '')
             ran |= session.run_again(content, options, deadline, name, times, purpose=purpose)
         if not ran:
             return
         store()
-
-
-def _possible(wanted: Sequence[Again], session: PlannedSession, site: Site) -> list[Again]:
-    """Return the jobs without those of nodes that must be free for them and are not, or cannot be asked for."""
-    asked = set() if session.distributes else {one.partition for one in wanted if one.if_free}
-    free = {one.name: free_nodes(one) for one in slurm_partitions(site) if one.name in asked}
-    return [one for one in wanted if not one.if_free or one.on in free.get(one.partition, ())]
 
 
 def _at_once(wanted: Sequence[Again]) -> list[list[Again]]:
@@ -180,17 +173,11 @@ def _key_of(again: Again) -> tuple[str, str, str]:
     return again.partition, again.environ, again.name
 
 
-def _with_options(session: PlannedSession, wanted: Sequence[tuple[Entry, Again]], site: Site) -> dict[Case, list[str]]:
-    """Return each case with Slurm's options for its nodes."""
-    if session.distributes:
-        return on_their_nodes([case for case, _ in wanted], site)
-    free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
-    options_of: dict[Case, list[str]] = {}
-    for case, again in wanted:
-        options: list[str] = []
-        if again.on and again.partition in free:
-            options = [f'--nodelist={again.on}']
-        elif again.partition in free and len(free[again.partition] - set(again.not_on)) >= len(nodes_of(case)):
-            options = [f'--exclude={",".join(again.not_on)}'] if again.not_on else []
-        options_of[case_of(case)] = options
-    return options_of
+def _nodes_for(again: Again, case: Entry, free: set[str] | None) -> list[str]:
+    """Return Slurm's options for the nodes of a further job. `free`: of its partition; None: Slurm cannot be asked."""
+    if free is None:
+        return []
+    if again.on:
+        return [f'--nodelist={again.on}']
+    others = again.not_on and len(free - set(again.not_on)) >= len(nodes_of(case))
+    return [f'--exclude={",".join(again.not_on)}'] if others else []

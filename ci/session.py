@@ -30,7 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ci.cases import MEASURED, Case, Content, Entry, add_runs, case_of, identity
-from ci.process import COLOUR, Ended, Others, Process, troubles
+from ci.process import COLOUR, Ended, Process, troubles
 from ci.progress import Progress, Seconds, budgets_in
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
@@ -246,9 +246,8 @@ class PlannedSession:
         command = [*shell, *self.command, *options]
         results = Path(self.results)
         waits = partial(waiting_below, results / STAGE)
-        site = load_site(name_of_this_site())
-        others = Others(results) if runs_here(site) else str
-        progress = Progress(Seconds.read(results), waits=waits, at_once=_most_at_once(site), others=others)
+        at_once = _most_at_once(load_site(name_of_this_site()))
+        progress = Progress(Seconds.read(results), waits=waits, at_once=at_once)
         ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, progress).wait()
         self.ended_by = ended.by_signal
         if ended.why and (cancelled := cancel_jobs_below(results / STAGE)):
@@ -297,6 +296,10 @@ class PlannedSession:
         cases[:] = added + [case for case in cases if identity(case) not in names]
         return content
 
+    def write(self, content: Content) -> None:
+        """Write the run report of the session."""
+        write_text(self.report, json.dumps(content))
+
     def content_in_part(self) -> Content:
         """Return the run report of what a person ended: narrowed on purpose to the cases that came to their end.
 
@@ -342,7 +345,7 @@ class PlannedSession:
         if not self.part(part).exists():
             return False
         add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted, purpose)
-        write_text(self.report, json.dumps(content))
+        self.write(content)
         return True
 
 

@@ -7,7 +7,9 @@ import argparse
 import os
 import re
 import shlex
+import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -234,6 +236,21 @@ def reserved_nodes(partition: Partition) -> set[str]:
         if match := re.search(r' Nodes=(\S+)', printed):
             nodes.update((ask('scontrol', 'show', 'hostnames', match[1]) or '').split())
     return nodes
+
+
+def hold(partition: Partition, seconds: int, folder: Path, options: Sequence[str]) -> tuple[str, str]:
+    """Hold idle nodes of a partition, whole, for a time; return the job, or an empty text and why there is none.
+
+    `options`: of salloc, which name the nodes. Job steps start in `folder`.
+    """
+    words = ['salloc', '--no-shell', '--exclusive', '--no-kill', '--immediate=60', f'--time={max(1, seconds // 60)}']
+    answer = subprocess.run(
+        [*words, f'--chdir={folder}', *access_options(partition), *options], cwd=folder, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if job := re.search(r'Granted job allocation (\d+)', answer.stderr):
+        return job[1], ''
+    return '', ' '.join(answer.stderr.split()) or 'salloc gave no job'
 
 
 def jobs_below(folder: Path) -> list[str]:

@@ -15,13 +15,15 @@ from ci.cases import Case, Content, Entry, case_of, cases_in, left_out, place_of
 from ci.session import RESUMABLE, CaseSelection, PlannedSession
 from plumbline.files import write_text
 from plumbline.problems import Problem
-from plumbline.rounds import Place, rounds_of
+from plumbline.rounds import Place, number_of_rounds, rounds_of
 from postprocess.text import count
 
 STATE = 'node-sweep-unfinished.json'  # below the results, while anything is missing
 PART = '-part'  # in the names of the files of one allocation
 _KILLED = 'ci/node-sweep was killed'
 _KILLS = (130, 137, 143)  # exit codes of processes that SIGINT, SIGKILL and SIGTERM ended
+# Pairs of nodes in all cases of an allocation: to judge them, with OSU's latency, takes 4 GB of memory
+MOST_PAIRS = 50_000
 _CANCELLED = 'CANCELLED'  # Slurm's state of a job that can be resumed
 
 
@@ -30,7 +32,7 @@ class Allocation:
     """One allocation of a node sweep.
 
     `cases`: the cases that it runs; None: all of the node sweep. `why`: why it ended before it had run them, else
-    empty. `round`: how often the node sweep had been resumed by then.
+    empty; `state`: that of its job if this is why. `round`: how often the node sweep had been resumed by then.
     """
 
     session: PlannedSession
@@ -38,6 +40,7 @@ class Allocation:
     cases: list[Case] | None = None
     why: str = _KILLED
     round: int = 0
+    state: str = ''
 
 
 @dataclass
@@ -161,6 +164,18 @@ class Sweep:
         if len(place) == 1:
             return place
         return next((part.nodes for part in self.parts if set(place) <= set(part.nodes)), place)
+
+
+def too_many_pairs(nodes: int, cases: int) -> str:
+    """Return a sentence if an allocation of so many nodes is too large for cases on two nodes; empty if it is not."""
+    at_once, rounds = nodes // 2, number_of_rounds(nodes)
+    if rounds < 2 or at_once * rounds * cases <= MOST_PAIRS:
+        return ''
+    return (
+        f'cases on two nodes: {cases}, and {nodes} nodes are {at_once * rounds} pairs in {rounds} rounds; expected at '
+        f'most {MOST_PAIRS} pairs of all cases: choose a sample, --rounds {max(1, MOST_PAIRS // at_once // cases)} or '
+        'less, or fewer cases, or lower --max-nodes'
+    )
 
 
 def part_ended(nodes: int, why: str) -> Problem:

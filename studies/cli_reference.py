@@ -19,10 +19,10 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs/cli.md'
-#: The programs of ci/ for those who measure, without that of those who release.
+#: The programs of ci/ for those who measure.
 DRIVERS = [
     path.name for path in sorted((ROOT / 'ci').iterdir())
-    if not path.suffix and path.name != 'release' and path.is_file() and ' -m ci.' in path.read_text(encoding='utf-8')
+    if not path.suffix and path.is_file() and ' -m ci.' in path.read_text(encoding='utf-8')
 ]  # fmt: skip
 _HEAD = """\
 # Commands
@@ -70,7 +70,7 @@ def page() -> str:
 
 def _driver(name: str) -> Section:
     module, stop = module_of(name), InterruptedError
-    patch = mock.patch.object(argparse.ArgumentParser, 'parse_args', autospec=True, side_effect=stop)
+    patch = mock.patch.object(argparse.ArgumentParser, 'parse_known_args', autospec=True, side_effect=stop)
     with patch as parse, contextlib.suppress(stop):
         module.parse([])
     parser = parse.call_args.args[0]

@@ -7,6 +7,8 @@ from itertools import chain
 import yaml
 from scratch import ROOT
 
+from plumbline import __version__
+
 CITATION = yaml.safe_load((ROOT / 'CITATION.cff').read_text())
 PROJECT = (ROOT / 'pyproject.toml').read_text()
 
@@ -14,6 +16,7 @@ PROJECT = (ROOT / 'pyproject.toml').read_text()
 def test_the_citation_says_what_the_package_says():
     stated = dict(re.findall(r'^(description|license) = "(.*?)"', PROJECT, re.MULTILINE))
     assert stated['description'] == CITATION['abstract']
+    assert CITATION['version'] == __version__
     assert CITATION['license'] in stated['license'].split()
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from ci import command, outcome, planned
 from ci.cases import cases_in
 from ci.command import positive
-from ci.extras.last_looks import last_looks
+from ci.isolated import isolated
 from ci.node_sweep import NodeSweep, add_options
 from ci.slurm_nodes import ask, free_nodes
 from ci.sweep import STATE, Sweep, is_missing, part_ended
@@ -30,12 +30,9 @@ from postprocess.text import count
 
 NARROWED = 'idle'  # in `Selection.narrowed_by` of such a session
 _NICE = 10_000  # so that these jobs have the least priority, unless others ask for less
-# Ends of a job, or reasons why it did not begin, that are no fault of its nodes: Slurm's states, and what salloc of
-# 22.05 says if a node was taken, or drained, since it was seen idle
-_GAVE_WAY = re.compile(
-    r'job \d+ ended in state (PREEMPTED|CANCELLED|REQUEUED)$|'
-    r'salloc: .*(Unable to allocate resources: Connection timed out|Required node not available)'
-)
+_GAVE_WAY = ('PREEMPTED', 'CANCELLED', 'REQUEUED')  # Slurm's states of a job that are no fault of its nodes
+# What salloc of 22.05 says if a node was taken, or drained, since it was seen idle
+_TAKEN = re.compile(r'salloc: .*(Unable to allocate resources: Connection timed out|Required node not available)')
 
 
 def main() -> int:
@@ -93,12 +90,13 @@ class IdleSweep(NodeSweep):
         cases = self._cases_on(free)
         chosen = planned.choose(self.results, self.site.name, self.selection, cases, self.minutes, 1)
         self.sweep.nodes, self.sweep.cases = free, {case: cases[case] for case in chosen or cases}
-        planned.record(self.sweep, cases, chosen)
+        planned.record(self.sweep, chosen)
         nodes = ', '.join(f'{node} (last seen {seen[node]:%Y-%m-%d %H:%M})' if node in seen else node for node in free)
         print(f'plumbline: {self.place}: {count(len(self.sweep.cases), "case")} on {nodes}', flush=True)
         self._measure(free, list(self.sweep.cases))
-        why = self.sweep.parts[0].why
-        gave_way = bool(_GAVE_WAY.match(why))
+        (part,) = self.sweep.parts
+        why = part.why
+        gave_way = part.state in _GAVE_WAY or bool(_TAKEN.match(why))
         if why:
             what = 'the nodes were wanted' if gave_way else 'the job of the idle nodes failed'
             print(f'plumbline: {what}: {why}', file=sys.stdout if gave_way else sys.stderr)
@@ -145,6 +143,19 @@ class IdleSweep(NodeSweep):
         path = self._store(sweep, content) if cases_in(content) else None
         (self.results / STATE).unlink(missing_ok=True)
         return path
+
+
+@isolated
+def last_looks(results: Path, site: str) -> dict[str, datetime]:
+    """Return, by node, the begin in UTC of the last session of a site on it, within the last 60 days."""
+    from postprocess.results.store import Store
+
+    store = Store(results)
+    if site not in store.sites():
+        return {}
+    sessions = store.history(store.find('latest', site), days=60)
+    sql = 'SELECT node, max(night) AS night FROM (SELECT night, unnest(nodes) AS node FROM cases) GROUP BY node'
+    return {row['node']: sessions[row['night']].started for row in store.select(sql, sessions)}
 
 
 if __name__ == '__main__':

@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 #: CPUs that others may keep busy on a quiet node.
@@ -35,19 +33,6 @@ def jobs(epilog: bool = False, root: Path = Path('/')) -> list[str]:
     return sorted(names - {os.environ.get(name, '') for name in _OWN} if epilog else names)
 
 
-def own_seconds() -> float:
-    """Return the CPU time in s of this process and of its ended children."""
-    return sum(os.times()[:4])
-
-
-def processes() -> Iterator[tuple[int, int, float]]:
-    """Yield each process, its parent, and the CPU time in s of it and of its ended children."""
-    for path in Path('/proc').glob('[0-9]*/stat'):
-        with suppress(OSError):  # it ended
-            fields = path.read_text(errors='replace').rpartition(')')[2].split()
-            yield int(path.parent.name), int(fields[1]), sum(map(int, fields[11:15])) / _TICKS
-
-
 def warning(cpus: float) -> str:
     """Return a sentence if others keep more than `QUIET` CPUs of this node busy; else empty."""
     if cpus <= QUIET:
@@ -57,13 +42,9 @@ def warning(cpus: float) -> str:
 
 
 class Busy:
-    """CPU time that others use: other processes of this node, and other machines of its hypervisor.
+    """CPU time that others use: other processes of this node, and other machines of its hypervisor."""
 
-    `own`: returns the CPU time in s that is not of others.
-    """
-
-    def __init__(self, own: Callable[[], float] = own_seconds) -> None:
-        self._own = own
+    def __init__(self) -> None:
         self._before = self._now()
 
     def cpus(self) -> float:
@@ -74,4 +55,5 @@ class Busy:
     def _now(self) -> tuple[float, float]:
         """Return the CPU time of others and the monotonic clock, both in s."""
         user, nice, system, _, _, irq, softirq, steal = map(int, Path('/proc/stat').read_text().split(None, 9)[1:9])
-        return (user + nice + system + irq + softirq + steal) / _TICKS - self._own(), time.monotonic()
+        own = sum(os.times()[:4])  # of this process and of its ended children
+        return (user + nice + system + irq + softirq + steal) / _TICKS - own, time.monotonic()

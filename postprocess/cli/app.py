@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO, Typ
 import typer
 from typer.core import TyperGroup
 
-from plumbline.errors import InputError, SiteError, expected_one_of
+from plumbline.errors import InputError, SiteError
 from plumbline.files import keep_others_from_writing
 from plumbline.signals import Signalled, ending_signals, ignore
 
 if TYPE_CHECKING:
+    from postprocess.history.digest import Digest
+    from postprocess.verdicts.verdict import Comparison
     from postprocess.views.table import View
-
 
 _Function = TypeVar('_Function', bound=Callable[..., Any])
 #: Regular expression of words -> the style in which a terminal shows them.
@@ -83,16 +84,6 @@ class _Commands(CommandGroup):
             raise InputError(f'{name}: is no command of plumbline but a program of the checkout: ci/{name}')
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; for a wrong choice, the error says which names are possible."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            if choice := re.search("'(.*)' is not one of (.*)", error.message):
-                names = re.findall("'(.*?)'", choice[2])
-                error.message = expected_one_of(choice[1], names)
-            raise
-
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; print input and file system errors on standard error and end with exit code 2."""
         try:
@@ -146,6 +137,15 @@ def show(view: View, format: str, width: int | None = None) -> None:
         typer.echo(note, err=True)
     for fault in view.faults:
         complain(fault)
+
+
+def write_junit(path: Path | None, comparison: Comparison, digest: Digest | None) -> None:
+    """Write verdicts as JUnit XML, if a file is given."""
+    if path:
+        from plumbline.files import write_whole
+        from postprocess.report.junit import to_junit
+
+        write_whole({path: lambda stream: stream.write(to_junit(comparison, digest))})
 
 
 def end_with(code: int, faults: Sequence[str]) -> NoReturn:
@@ -255,29 +255,17 @@ def by_extra(option: str) -> Callable[..., Any]:
     return BY_EXTRAS[option]
 
 
+def _of_results(callback: Callable[..., Path], more: str = '') -> Any:
+    """Return the option for the results directory."""
+    default = '[default: $PLUMBLINE_RESULTS, else results/ of this clone]'
+    about = f'Directory with the run reports and the store{more}. {default}'
+    return typer.Option('--results', parser=a_folder, metavar='RESULTS', callback=callback, help=about)
+
+
 #: Value of an option that was not given; the callback of the option returns the path to use instead.
 DEFAULT: Any = None
-Results = Annotated[
-    Path,
-    typer.Option(
-        '--results',
-        parser=a_folder,
-        metavar='RESULTS',
-        callback=_results,
-        help='Directory with the run reports and the store. [default: $PLUMBLINE_RESULTS, else results/ of this clone]',
-    ),
-]
-NewResults = Annotated[
-    Path,
-    typer.Option(
-        '--results',
-        parser=a_folder,
-        metavar='RESULTS',
-        callback=_usable,
-        help='Directory with the run reports and the store; made where it is not there. '
-        '[default: $PLUMBLINE_RESULTS, else results/ of this clone]',
-    ),
-]
+Results = Annotated[Path, _of_results(_results)]
+NewResults = Annotated[Path, _of_results(_usable, '; made where it is not there')]
 References = Annotated[
     Path | None,
     typer.Option(
@@ -297,6 +285,9 @@ Reruns = Annotated[
         'fails only if the median of all its values is beyond it, too.',
     ),
 ]  # fmt: skip
+Junit = Annotated[
+    Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False, callback=in_a_folder)
+]
 Format = Annotated[Literal['table', 'markdown', 'json', 'csv'], typer.Option('--format', help='How to print it.')]
 
 

@@ -12,7 +12,7 @@ import typer
 
 from plumbline.errors import InputError
 from plumbline.problems import Problem
-from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, end_with, in_a_folder, say
+from postprocess.cli.app import DEFAULT, Junit, NewResults, References, app, complain, end_with, say, write_junit
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
@@ -32,9 +32,7 @@ def gate(
             min=0, max=15, metavar='N', help='Run the tests in doubt again, by ReFrame alone, at most so many times.'
         ),
     ] = 0,
-    junit: Annotated[
-        Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False, callback=in_a_folder)
-    ] = None,
+    junit: Junit = None,
     results: NewResults = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -44,11 +42,10 @@ def gate(
     command must not choose another file with --report-file. In a GitHub workflow, the verdicts go to the summary of the
     step. Exit code 1 while an incident is open, 2 without a report.
     """
-    from plumbline.files import write_text, write_whole
+    from plumbline.files import write_text
     from postprocess.history.digest import judge
     from postprocess.readers import reruns
     from postprocess.readers.run_reports import read_report
-    from postprocess.report.junit import to_junit
     from postprocess.report.page import write_page
     from postprocess.results.store import Store
     from postprocess.views import verdicts as views
@@ -71,10 +68,10 @@ def gate(
         session = _stored(store, stored_report, name, problems)
     digest = judge(store, name, None, references)
     write_page(results / 'report.html', store, digest, references)
-    if junit:
-        write_whole({junit: lambda stream: stream.write(to_junit(digest.comparison, digest))})
+    write_junit(junit, digest.comparison, digest)
     if summary := os.environ.get('GITHUB_STEP_SUMMARY'):
-        _append(Path(summary), views.published(digest.comparison, digest))
+        with open(summary, 'a', encoding='utf-8') as stream:
+            stream.write(views.published(digest.comparison, digest) + '\n')
     say(views.summary(digest.comparison, digest, verdict_last=True))
     end_with(digest.exit_code, digest.faults)
 
@@ -112,12 +109,3 @@ def _ran_again(store: Store, session: Session, report: Path, references: Path | 
         complain(f'the rerun measured nothing, so what was measured before is judged: {error}')
         return False
     return True
-
-
-def _append(path: Path, text: str) -> None:
-    """Append a text to the file of GITHUB_STEP_SUMMARY. Raises InputError."""
-    try:
-        with path.open('a', encoding='utf-8') as stream:
-            stream.write(text + '\n')
-    except OSError as error:
-        raise InputError(f'{path}, of GITHUB_STEP_SUMMARY: cannot be written: {error.strerror}') from None

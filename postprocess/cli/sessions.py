@@ -12,6 +12,7 @@ from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
     Format,
+    Junit,
     References,
     Reruns,
     Results,
@@ -24,6 +25,7 @@ from postprocess.cli.app import (
     in_a_folder,
     say,
     show,
+    write_junit,
 )  # fmt: skip
 
 
@@ -66,9 +68,7 @@ def compare(
     strict: Annotated[
         bool, typer.Option('--strict', help='Exit code 1 also while an incident heals. Without AFTER only.')
     ] = False,
-    junit: Annotated[
-        Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False, callback=in_a_folder)
-    ] = None,
+    junit: Junit = None,
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -117,11 +117,7 @@ def compare(
     if coverage:
         show(views.guarded(comparison), format)
         raise typer.Exit(int('vanished' in comparison.standings or not comparison.standings))
-    if junit is not None:
-        from plumbline.files import write_whole
-        from postprocess.report.junit import to_junit
-
-        write_whole({junit: lambda stream: stream.write(to_junit(comparison, digest))})
+    write_junit(junit, comparison, digest)
     if summary:
         say(views.summary(comparison, digest, verdict_last=True))
     else:
@@ -143,7 +139,6 @@ def report(
             help='The file to write. [default: report.html of the results]', dir_okay=False, callback=in_a_folder
         ),
     ] = None,
-    show_it: Annotated[bool, typer.Option('--open', help='Show it in the browser of this machine.')] = False,
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -164,9 +159,4 @@ def report(
         typer.echo(line)
     typer.echo(f'{path}')
     say(f'{verdict_of(digest)}\n')
-    if show_it:
-        import webbrowser
-
-        if not webbrowser.open(path.absolute().as_uri()):
-            complain(f'no browser was found to show {path}')
     end_with(digest.exit_code, digest.faults)

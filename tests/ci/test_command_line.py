@@ -37,7 +37,7 @@ def test_options_of_reframe_stand_before_its_own_selection():
 @pytest.mark.parametrize(
     ('words', 'said'),
     [
-        (['--mode=quik'], 'did you mean quick?'),
+        (['--mode=quik'], "invalid choice: 'quik' (choose from "),
         (['--results='], 'expected a folder, found an empty text'),
         (['--sitte'], 'did you mean --site or --sites?'),
         (['--distribute'], "; ReFrame's own options stand after --"),

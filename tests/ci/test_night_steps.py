@@ -17,6 +17,7 @@ from rows import each_row
 from stand_ins import SITE, ReFrame, no_files_of_checks
 from test_session import names
 
+from ci import measuring, planned
 from ci import nightly as module
 from ci.nightly import NightlyRun, parse
 from ci.outcome import LookBack, Outcome
@@ -44,14 +45,14 @@ class World:
         self.reframe = ReFrame(folder / 'bin')
         self.reframe.lists('a', 'b')
         self.reframe.reports(case('a'), case('b'))
-        self.code, self.faults, self.is_new, self.hints, self.plan_of, self.fault = 0, [], False, [], {}, ''
+        self.code, self.faults, self.is_new, self.hints, self.plan_of, self.fault = 0, [], False, [], set(), ''
         self.stored, self.steps = [], []
         monkeypatch.setenv('PATH', f'{self.reframe.folder}:/usr/bin:/bin')
         variables = {settings.SITES: self.site_file.parents[1], settings.SITE: 's', settings.BUSY: 0}
         for setting, value in variables.items():
             monkeypatch.setenv(setting.name, str(value))
         no_files_of_checks(monkeypatch)
-        for step in ('outcome.store', 'outcome.outcome_of', 'outcome.look_back', 'rerun.in_doubt', 'planned.plan'):
+        for step in ('so_far.store', 'outcome.outcome_of', 'outcome.look_back', 'rerun.in_doubt', 'planned.plan'):
             monkeypatch.setattr(f'ci.{step}', getattr(self, step.partition('.')[2]))
         monkeypatch.setattr(module, 'run_plumbline', self.run_plumbline)
         monkeypatch.setattr(module.notify, 'write_prometheus', lambda path, judged, code: path.write_text(f'{code}'))
@@ -61,9 +62,9 @@ class World:
     def describe(self, processor: str):
         self.site_file.write_text(SITE.replace('[e]}', f'[e], {processor}}}'))
 
-    def night(self, *words: str, provision: str = 'never') -> int:
+    def night(self, *words: str, provisions: bool = False) -> int:
         """Run the command and return its exit code."""
-        options = [f'--results={self.results}', f'--provision={provision}']
+        options = [f'--results={self.results}', *['--no-provision'] * (not provisions)]
         return module.main([*options, *words])
 
     @property
@@ -80,9 +81,9 @@ class World:
         self.steps.append(('in doubt',))
         return ()
 
-    def plan(self, results, site, minutes, nodes, places) -> dict:
+    def plan(self, results, site, minutes, nodes, places) -> set:
         assert (minutes, nodes) == (7, 3)
-        return {place: why for place, why in self.plan_of.items() if place in places}
+        return self.plan_of & places.keys()
 
     def outcome_of(self, results, uuid, junit, markdown, strict) -> Outcome:
         assert not strict
@@ -210,17 +211,15 @@ def test_a_night_tells_how_long_it_should_take_and_learns_what_it_took(world, ca
 
 
 @pytest.mark.parametrize(
-    'site, when, steps',
+    'site, words, steps',
     [
-        ('s', [], ['provision', 'store']), ('s', ['after'], ['provision --only-packages', 'store', 'provision']),
-        ('s', ['never'], ['store']),
+        ('s', [], ['provision', 'store']), ('s', ['--no-provision'], ['store']),
         ('localhost', [], ['provision --only-packages', 'store', 'provision']),  # a verdict within minutes
-        ('localhost', ['before'], ['provision', 'store']),
+        ('localhost', ['--no-provision'], ['store']),
     ],
 )  # fmt: skip
-def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(site, when, steps, world):
+def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(site, words, steps, world):
     world.monkeypatch.setenv(settings.SITE.name, site)
-    words = [f'--provision={one}' for one in when]
     NightlyRun(parse(['--no-retry', *words])).run(module.load_site(site), world.results)
     assert [' '.join(step) for step in world.steps] == steps
 
@@ -233,7 +232,8 @@ def test_a_machine_without_a_site_file_measures_what_is_there_before_it_builds(s
 def test_no_stack_is_built_and_nothing_runs_again_behind_a_night_that_was_told_to_end(signal, steps, world, capsys):
     world.reframe.reports(case('a'), case('b', 'abort'))
     world.reframe.ends(signal)
-    world.night(provision='after')
+    world.monkeypatch.setenv(settings.SITE.name, 'localhost')
+    world.night(provisions=True)
     assert [' '.join(step) for step in world.steps][1:] == steps
     reruns = [cases for cases, words in world.ran if '-retry' in words]
     assert reruns == ['b'] * len(reruns) and ('provision' in steps) == bool(reruns)
@@ -249,12 +249,12 @@ def test_a_night_whose_time_is_used_up_runs_no_failed_case_again(world):
 
 
 def test_a_night_of_minutes_runs_what_is_chosen(world, capsys):
-    world.plan_of = {('p', 'e', 'b'): 'never measured'}
+    world.plan_of = {('p', 'e', 'b')}
     world.night('--minutes=7', '--nodes=3', '--no-retry')
     assert [cases for cases, _ in world.ran] == ['b'] and '1 case of 2 in 7 minutes' in capsys.readouterr().out
     ((content, expected, _),) = world.stored
     assert expected == 1 and json.loads(content['session_info']['plumbline_narrowed_by']) == ['minutes=7']
-    assert 'never measured' in content['session_info']['plumbline_plan']
+    assert json.loads(content['session_info']['plumbline_plan']) == [['bb', 's:p+e']]
 
 
 # A night that was killed
@@ -271,12 +271,12 @@ def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
 
 def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
     session = world.killed(case('b'), narrowed_by=('minutes=7',))
-    module.planned.record(session, {('bb', 's:p+e'): 'b'}, {('bb', 's:p+e'): 'as it was planned'})
+    planned.record(session, {('bb', 's:p+e')})
     session.remember()
-    world.plan_of = {('p', 'e', 'a'): 'another plan'}
+    world.plan_of = {('p', 'e', 'a')}
     world.night('--minutes=7', '--nodes=3')
     assert world.ran == [] and 'nightly: 1 case of 2 in 7 minutes' in capsys.readouterr().out
-    assert 'as it was planned' in world.stored[0][0]['session_info']['plumbline_plan']
+    assert json.loads(world.stored[0][0]['session_info']['plumbline_plan']) == [['bb', 's:p+e']]
 
 
 @pytest.mark.parametrize('words, done, stored', [(['--no-resume'], 1, 1), (['--mode=quick'], 1, 1), ([], 0, 0)])
@@ -304,7 +304,7 @@ def test_ctrl_c_between_two_runs_of_reframe_is_no_kill(number, by_a_person, worl
         raise Signalled(number)
 
     world.killed(case('a'))
-    world.monkeypatch.setattr(module, 'complete', told)
+    world.monkeypatch.setattr(measuring, 'complete', told)
     assert world.night() == 128 + number
     assert (PlannedSession.unfinished(world.results).ended_by == signal.SIGINT) is by_a_person
 

@@ -70,8 +70,8 @@ class Fleet:
         monkeypatch.delenv(ROUNDS, raising=False)
         monkeypatch.setenv('PATH', f'{folder / "bin"}:/usr/bin:/bin')
         no_files_of_checks(monkeypatch)
-        for name in ('store', 'outcome_of', 'look_back'):
-            monkeypatch.setattr(module.outcome, name, getattr(self, name))
+        for step in ('so_far.store', 'outcome.outcome_of', 'outcome.look_back'):
+            monkeypatch.setattr(f'ci.{step}', getattr(self, step.partition('.')[2]))
 
     def free(self, *nodes: str, **others: str):
         """These nodes are idle, the others in the state that is given."""

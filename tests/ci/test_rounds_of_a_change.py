@@ -81,7 +81,7 @@ class World:
         self.reframe.ends(NUMBERED + ends)
         monkeypatch.setenv('PATH', f'{results / "bin"}:/usr/bin:/bin')
         no_files_of_checks(monkeypatch)
-        monkeypatch.setattr(module.outcome, 'store', self.store)
+        monkeypatch.setattr(module.so_far, 'store', self.store)
         monkeypatch.setattr(module, 'compare_pairs', self.compare)
         monkeypatch.setattr(module.time, 'monotonic', clock or (lambda: self.now))
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from postprocess.verdicts.measured import measured_in
 if TYPE_CHECKING:
     import pandas
 
-_ANNEX = re.compile(r'(\d+: .+, )([^,]+)')  # title of a row of the annex: code and size
 _LAYOUTS = Path(__file__).parent
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
 
@@ -55,16 +53,13 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """The note, and a sentence for each number of the table that is known to be wrong."""
+        """The note, and a sentence for all numbers of the table that are wrong for one reason."""
         wrong = self.cells[self.cells['fault'] != ''].groupby(['row', 'fault'], sort=False)['column'].agg(', '.join)
-        together: dict[tuple[str, ...], list[str]] = {}
+        together: dict[tuple[str, str], list[str]] = {}
         for row, fault, columns in wrong.reset_index().itertuples(index=False):
-            of_annex = _ANNEX.fullmatch(row)  # in a sweep, all sizes with the same fault share a sentence
-            prefix, size = (of_annex[1], of_annex[2]) if of_annex else (row, '')
-            together.setdefault((prefix, columns, fault), []).append(size)
+            together.setdefault((columns, fault), []).append(row)
         lines = [
-            f'Not to be believed: {prefix}{"; ".join(sizes)}, {columns}: {fault}'
-            for (prefix, columns, fault), sizes in together.items()
+            f'Not to be believed: {"; ".join(rows)}: {columns}: {fault}' for (columns, fault), rows in together.items()
         ]
         return [*filter(None, [self.note]), *lines]
 

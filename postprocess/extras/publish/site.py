@@ -20,13 +20,11 @@ from plumbline.files import write_text
 from plumbline.identity import ID_COLUMNS, SeriesId
 from postprocess.extras.publish import data
 from postprocess.extras.publish.data import Content
+from postprocess.extras.publish.incidents import entries
 from postprocess.extras.publish.pages import refuse_foreign, write_pages
 from postprocess.history.digest import Digest, add_history, judge
 from postprocess.history.verdicts import verdicts_of
-from postprocess.incidents import ledger
-from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import compared_in
-from postprocess.incidents.words import commands, since
 from postprocess.report.details import of_report
 from postprocess.report.page import page_of, to_html
 from postprocess.results.store import Session, Store
@@ -37,8 +35,6 @@ from postprocess.views.verdicts import verdict_of
 
 _DAYS = 90  # days of history on the page of a session
 _VALUES = 3  # most values of a fact in one session; a fact with more values differs between checks
-_METRICS = 50  # most metrics of an incident that are named
-_NODES = 200  # most nodes of an incident that are named
 _CODES = {
     'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
     'no_reference': 'n',
@@ -78,9 +74,7 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
                 write_text(place / f'sessions/{session.session}.html', to_html(page))
                 yield from digest.faults
             if digest and session == last:
-                every = (*ledger.read_ledger(store.folder.parent, site), *digest.known)
-                known = {incident.id: incident for incident in every}
-                content['incidents'] = _incidents(content['incidents'], known, digest, numbers)
+                content['incidents'] = entries(content['incidents'], digest, numbers)
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
@@ -121,33 +115,4 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
         'runs': session.runs, 'word': word, 'said': said, 'page': found is not None,
         'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
-    }  # fmt: skip
-
-
-def _incidents(
-    before: Mapping[str, Content], known: Mapping[str, Known], digest: Digest, numbers: Mapping[SeriesId, int]
-) -> dict[str, Content]:
-    """Return id -> entry of each incident, the most urgent first; the address of an incident never changes.
-
-    An incident that no longer exists is closed, or a part of another one.
-    """
-    held = {id: f'is part of {incident.id}' for incident in known.values() for id in incident.ids - {incident.id}}
-    gone = {
-        id: incident | {'state': 'closed', 'since': held.get(id, incident['since'])}
-        for id, incident in before.items()
-        if id not in known
-    }
-    return {one.id: _incident(one, digest, numbers) for one in in_order(known.values(), digest.day)} | gone
-
-
-def _incident(known: Known, digest: Digest, numbers: Mapping[SeriesId, int]) -> Content:
-    """Return the entry of an incident."""
-    of, day = known.incident, digest.day
-    return {
-        'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
-        'day': of.day, 'since': since(known, day), 'corrected': known.corrected,
-        'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
-        'evidence': list(of.evidence[:5]), 'next': commands(known, day, digest.results)[0],
-        'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
-        'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],
     }  # fmt: skip

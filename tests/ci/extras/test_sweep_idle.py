@@ -68,7 +68,7 @@ def test_it_refuses_where_its_job_would_not_end_for_a_user(mode, kind, words, fo
 def test_the_nodes_that_were_seen_longest_ago_are_measured_first(nodes, held, fleet, capsys):
     """n2 was never seen."""
     fleet.seen = {'n1': datetime(2026, 11, 20, 3, 4), 'n3': datetime(2026, 11, 19)}
-    fleet.plan = {('p', 'e', 'a'): 'new'}
+    fleet.plan = {('p', 'e', 'a')}
     fleet.reframe.reports(measured('a', *map(record, held)))
     assert fleet.sweep(f'--max-nodes={nodes}').run() == 0 and fleet.held == held
     assert fleet.asked == [(10, 1)] and os.environ[settings.NODE_SWEEP_ROUNDS.name] == '0'
@@ -76,7 +76,8 @@ def test_the_nodes_that_were_seen_longest_ago_are_measured_first(nodes, held, fl
     assert '1 case on n2' in said and ('n1 (last seen 2026-11-20 03:04)' in said) == ('n1' in held)
     assert 'a summary' in said and 'n2 (last' not in said and not (fleet.results / STATE).exists()
     ((content, number, problems),) = fleet.stored
-    assert (number, problems) == (len(held), []) and 'new' in content['session_info']['plumbline_plan']
+    assert (number, problems) == (len(held), [])
+    assert json.loads(content['session_info']['plumbline_plan']) == [['aa', 's:p+e']]
     narrowed_by = json.loads(content['session_info']['plumbline_narrowed_by'])
     assert narrowed_by == ['node_sweep', 'idle', 'minutes=10']
     assert '"aa"' in fleet.reframe.runs[0] and '"bb"' not in fleet.reframe.runs[0]

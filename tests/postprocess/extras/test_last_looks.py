@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 
 from run_reports import BEGAN, DAY, SITE, on_nodes, report
 
-from ci.extras.last_looks import last_looks
+from ci.extras.sweep_idle import last_looks
 
 
 def test_when_each_node_was_measured_last(work):

@@ -266,7 +266,7 @@ def test_numbers_of_programs_whose_clock_runs_at_half_speed_are_invalid(tmp_path
         assert [*clock_steps(tmp_path, record, 'n1')] == []
         if preloads:
             seen, took = map(float, re.findall(r'([\d.]+) s\b', series.invalid))
-            assert seen == pytest.approx(took / 2, rel=0.1) and series.invalid.startswith('trial 1: ')
+            assert seen == pytest.approx(took / 2, rel=0.25) and series.invalid.startswith('trial 1: ')
         else:
             assert series.invalid is None
         preloaded = re.findall('^preloaded_half.so=(.*)', (tmp_path / 'facts').read_text(), re.M)

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
-from plumbline.identity import Pairs
 from plumbline.problems import Problem
-from plumbline.record import Summary
+from plumbline.record import summarize
 from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
@@ -146,7 +145,6 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
         return report, []
     units = {row['id']: row['unit'] for row in store.select(_SQL, earlier)}
     cases = {case.case_id: case for case in report.cases}
-    by: dict[tuple[int, str, Pairs], float] = {}
     sentences: dict[str, None] = {}
     metrics = []
     for row in report.metrics:
@@ -154,11 +152,9 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
         before = units.get(case.id.series(row.metric, row.dims))
         times = factor(row.quantity.unit, before) if before is not None and before != row.quantity.unit else None
         if before is not None and times is not None:
-            by[row.case_id, row.metric, row.dims] = times
             sentences[f'{case.check} {row.metric} is in {row.quantity.unit}, converted to {before} as before'] = None
-            was = row.summary
-            parts = (of if of is None else of * times for of in (was.mean, was.std, was.min, was.max))
-            row = row._replace(quantity=replace(row.quantity, unit=before), summary=Summary(was.n, *parts))
+            samples = [(trial, node, value * times) for trial, node, value in row.samples]
+            summary = summarize([value for *_, value in samples])
+            row = row._replace(quantity=replace(row.quantity, unit=before), samples=samples, summary=summary)
         metrics.append(row)
-    samples = [each._replace(value=each.value * by.get(each[:3], 1.0)) for each in report.samples]
-    return replace(report, metrics=metrics, samples=samples), [*sentences]
+    return replace(report, metrics=metrics), [*sentences]

@@ -23,7 +23,6 @@ from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.measurement import Measurement
-from plumbline.record import Sample
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
@@ -156,7 +155,7 @@ def _report(
         params, dims_of_case = rules.split(check, stated)
         text = to_text(params)
         failed = next((each.failed for each in of_case if each.failed), '')
-        rows: list[tuple[MetricRow, list[Sample]]] = []
+        rows: list[MetricRow] = []
         series: dict[tuple[str, Pairs], list[Measurement]] = defaultdict(list)
         for measurement in of_case:
             series[measurement.metric, pairs(dict(measurement.dims))].append(measurement)
@@ -164,11 +163,11 @@ def _report(
             first = of_series[0]
             if len({(each.unit, each.better) for each in of_series}) > 1:
                 raise InputError(f'{path}: {check} {text}: {metric} has several units or directions')
-            row, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
-            if not is_known and first.judged:
-                gathered.undecided.add((check, row.metric, row.quantity.unit))
-            all_dims = pairs(dict(row.dims) | dict(dims) | dict(dims_of_case))
-            row = row._replace(dims=all_dims, judged=row.judged and first.judged)
+            row, factor = rules.metric(check, metric, first.unit, better=first.better)
+            row = row._replace(
+                dims=pairs(dict(row.dims) | dict(dims) | dict(dims_of_case)), judged=row.judged and first.judged,
+                is_decided=row.is_decided or not first.judged,
+            )  # fmt: skip
             if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
                 raise InputError(f'{path}: {check} {text}: trial {twice[0]} of {metric} {to_text(dims)} is there twice')
             faults = {each.trial: _fault(each, each.value * factor, row) for each in of_series}
@@ -176,16 +175,16 @@ def _report(
             samples = [(trial, node, value) for trial, value in numbers.items() if not faults[trial]]
             fault = next(filter(None, faults.values()), '')
             failed = failed or fault
-            rows.append((row if samples else row._replace(missing=fault or 'it has no value'), samples))
+            missing = None if samples else fault or 'it has no value'
+            rows.append(row._replace(missing=missing, samples=samples))
         case = CaseRow(
             number, partition, environ, check, params, name=' %'.join([check, *text.split(',')]),
             result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
             trials=max(each.trial for each in of_case), nodes=node.split(',') if node else [],
             completed=max(each.time or written for each in of_case), provenance={'format': name},
+            causes=[Cause('said', failed)] if failed else [],
         )  # fmt: skip
-        gathered.add_case(case, [Cause('said', failed)] if failed else [])
-        for row, samples in rows:
-            gathered.add_series(case, row, samples)
+        gathered.add(case, rows)
     return gathered
 
 

@@ -195,22 +195,27 @@ def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
         case = _case(number, run, entry, record, where)
-        for metric, facts, series in record.series() if record else ():
-            row = MetricRow(
-                metric, series.dims, facts.quantity, series.judged, one_line(series.invalid),
-                one_line(series.missing), facts.usual_spread, facts.floor,
-            )  # fmt: skip
-            rows.add_series(case, row, series.samples)
+        series = _series(record) if record else []
         is_ours = _is_ours(entry)
         is_read = not is_ours or entry.get('fail_phase') == 'performance'
-        found = [*_values(entry, where, case.check, rules)] if is_read else []
+        found = [*_values(entry, where, case, rules)] if is_read else []
         if not is_ours:
-            params, dims = rules.split(case.check, case.params)
-            case = case._replace(params=params)
-            values.add_values(rows, case, found, dims)
-        beyond = [value.cause for value in found if value.cause]
-        rows.add_case(case, _causes(entry, record, beyond))
+            params, _ = rules.split(case.check, case.params)
+            case, series = case._replace(params=params), [row for row, _ in found]
+        beyond = [cause for _, cause in found if cause]
+        rows.add(case._replace(causes=_causes(entry, record, beyond)), series)
     return rows
+
+
+def _series(record: Record) -> list[MetricRow]:
+    """Return the series of a record."""
+    return [
+        MetricRow(
+            metric, series.dims, facts.quantity, series.judged, one_line(series.invalid), one_line(series.missing),
+            facts.usual_spread, facts.floor, samples=series.samples,
+        )
+        for metric, facts, series in record.series()
+    ]  # fmt: skip
 
 
 def _session(
@@ -333,8 +338,8 @@ def reason_of(entry: dict[str, Any]) -> str | None:
     return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
-def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iterator[values.PerformanceValue]:
-    """Yield each performance value of a case, as one of another suite."""
+def _values(entry: dict[str, Any], where: str, case: CaseRow, rules: Rules) -> Iterator[tuple[MetricRow, Cause | None]]:
+    """Yield each performance value of a case, as one of another suite, and that it is beyond its bounds."""
     performance = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
     for name, measured in performance.items():
         of = f'{where}: perfvalues: {name}'
@@ -344,10 +349,8 @@ def _values(entry: dict[str, Any], where: str, check: str, rules: Rules) -> Iter
         is_within = measured[5] != 'fail' if measured[5:] and measured[5] else None  # before 4.10: no result
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
-        found = rules.value(check, name, str(measured[4] or ''), value, bounds, is_within)
-        if value is None:
-            found = found._replace(row=found.row._replace(missing=f'its value is {measured[0]!r:.40}'))
-        yield found
+        row, cause = rules.value(case, name, str(measured[4] or ''), value, bounds, is_within)
+        yield (row._replace(missing=f'its value is {measured[0]!r:.40}') if value is None else row), cause
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:

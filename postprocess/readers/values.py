@@ -4,40 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from plumbline.causes import Cause
-from plumbline.identity import Pairs, pairs
 from plumbline.units import UNITS, better, number_in
-from postprocess.results.rows import CaseRow, MetricRow, RunReport
+from postprocess.results.rows import MetricRow
 
 FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
 _RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
 _COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op of Go's benchmarks
 _NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IGNORECASE)  # of metrics without a unit
-
-
-class PerformanceValue(NamedTuple):
-    """A performance value of a test of another suite, by the rules of that suite.
-
-    `row`: its series. `value`: None if it is no measurement. `is_decided`: bounds, unit or a rule say which
-    direction is better. `cause`: that it is beyond its bounds.
-    """
-
-    row: MetricRow
-    value: float | None
-    is_decided: bool
-    cause: Cause | None
-
-
-def add_values(report: RunReport, case: CaseRow, found: Iterable[PerformanceValue], dims: Pairs) -> None:
-    """Add the values of a case of another suite to a report; `dims`: params of the case that are dims of each value."""
-    for row, value, is_decided, _ in found:
-        row = row._replace(dims=pairs(dict(row.dims) | dict(dims)))
-        if not is_decided:
-            report.undecided.add((case.check, row.metric, row.quantity.unit))
-        report.add_series(case, row, [] if value is None else [(1, ','.join(case.nodes), value)])
 
 
 def direction(unit: str, lower: float | None, upper: float | None) -> str | None:

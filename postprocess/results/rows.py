@@ -151,7 +151,11 @@ class CaseRow(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """A series in a run of a case; None: not known. `RunReport.add_series` gives it its case and its numbers."""
+    """A series in a run of a case; None: not known. `RunReport.add` gives it its case, its status and its statistics.
+
+    Not stored here: `samples`, which have a table of their own, and `is_decided`, False if neither bounds nor unit nor
+    a rule say whether higher or lower is better.
+    """
 
     metric: str
     dims: Pairs
@@ -164,6 +168,8 @@ class MetricRow(NamedTuple):
     case_id: int = NO_CASE
     status: Status = 'missing'
     summary: Summary = NOTHING
+    samples: Sequence[Sample] = ()
+    is_decided: bool = True
 
 
 class SampleRow(NamedTuple):
@@ -179,36 +185,38 @@ class SampleRow(NamedTuple):
 
 @dataclass
 class RunReport:
-    """One session, as a reader collects its rows.
-
-    Not stored: `notes`, sentences for the person who ingests it; `undecided`: (check, metric, unit) of metrics for
-    which neither bounds nor unit nor a rule say whether higher or lower is better.
-    """
+    """One session, as a reader collects its rows; `notes`: sentences for the person who ingests it."""
 
     session: Session
     notes: Sequence[str] = ()
     cases: list[CaseRow] = field(default_factory=list)
     metrics: list[MetricRow] = field(default_factory=list)
-    samples: list[SampleRow] = field(default_factory=list)
-    undecided: set[tuple[str, str, str]] = field(default_factory=set)
 
-    def add_case(self, case: CaseRow, causes: Sequence[Cause]) -> None:
-        """Add a case with what is wrong with it."""
+    def add(self, case: CaseRow, series: Iterable[MetricRow]) -> None:
+        """Add a case and its series; each text of its causes becomes one line."""
         plain = []
-        for cause in causes:
+        for cause in case.causes:
             texts: dict[str, Any] = {
                 name: one_line(of) or '' for name, of in vars(cause).items() if isinstance(of, str)
             }
             plain.append(replace(cause, **texts))
         self.cases.append(case._replace(causes=plain))
+        for row in series:
+            found = summarize([value for *_, value in row.samples])
+            is_finite = found.mean is not None and math.isfinite(found.mean)
+            status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
+            self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
 
-    def add_series(self, case: CaseRow, row: MetricRow, samples: Sequence[Sample]) -> None:
-        """Add a series of a case with its samples, their statistics and the status."""
-        found = summarize([value for *_, value in samples])
-        is_finite = found.mean is not None and math.isfinite(found.mean)
-        status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
-        self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
-        self.samples += [SampleRow(case.case_id, row.metric, row.dims, *sample) for sample in samples]
+    @property
+    def samples(self) -> list[SampleRow]:
+        """The samples of all series."""
+        return [SampleRow(row.case_id, row.metric, row.dims, *sample) for row in self.metrics for sample in row.samples]
+
+    @property
+    def undecided(self) -> set[tuple[str, str, str]]:
+        """(check, metric, unit) of the series whose better direction is assumed."""
+        checks = {case.case_id: case.check for case in self.cases}
+        return {(checks[row.case_id], row.metric, row.quantity.unit) for row in self.metrics if not row.is_decided}
 
 
 @lru_cache(2**14)  # most cases of a session say the same

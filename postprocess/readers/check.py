@@ -200,7 +200,7 @@ def repair(store: Store) -> Iterator[str]:
                     report = replace(report, session=own)
             store.add(report)
             known.add(report.session.session)
-            yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'
+            yield f'{path}: session {uuid} is ingested again: {count(report.number_of_samples, "sample")}'
         except InputError as error:
             yield f'{error}'
     for path, fault in _faults_of_judged(store, known):

@@ -101,7 +101,7 @@ def _stored(report: RunReport, expected: int | None) -> str:
     results = Counter(case.result for case in (report.cases if _is_of_file(session) else several.values()))
     others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
     ran = count(session.ran, 'case') + of + (f' ({", ".join(others)})' if others else '')
-    samples = count(len(report.samples), 'sample')
+    samples = count(report.number_of_samples, 'sample')
     return '; '.join([f'{ran}, {samples}', *map(str, clock_problems(session.started, session.ended))])
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import write_whole
 from plumbline.problems import Problem
-from postprocess.results.rows import Session, columns_of
+from postprocess.results.rows import Session
 from postprocess.results.tables import JUDGED, SCHEMA, TABLES
 
 _CHANGED = 'its bytes are not those that were written'
@@ -77,12 +77,11 @@ def write_session(index: Path, session: Session, tables: Mapping[str, pa.Table])
     write_whole({path: partial(_write, whole) for path, whole in contents.items()})
 
 
-def to_arrow(table: str, session: str, rows: Sequence[NamedTuple]) -> pa.Table:
-    """Return typed rows as an Arrow table. Raises TypeError, ValueError or OverflowError."""
-    schema = TABLES[table]
-    columns: dict[str, Sequence[Any]] = {'schema': [SCHEMA] * len(rows), 'session': [session] * len(rows)}
-    columns |= columns_of(rows) if rows else {}
-    return pa.table([pa.array(columns.get(field.name, ()), field.type) for field in schema], schema=schema)
+def to_arrow(table: str, session: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
+    schema, rows = TABLES[table], len(next(iter(columns.values()), ()))
+    whole = {'schema': [SCHEMA] * rows, 'session': [session] * rows, **columns}
+    return pa.table([pa.array(whole.get(field.name, ()), field.type) for field in schema], schema=schema)
 
 
 def sessions_to_arrow(sessions: Iterable[Session]) -> pa.Table:

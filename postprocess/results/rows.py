@@ -172,17 +172,6 @@ class MetricRow(NamedTuple):
     is_decided: bool = True
 
 
-class SampleRow(NamedTuple):
-    """A sample of a series; `node`: names joined by commas."""
-
-    case_id: int
-    metric: str
-    dims: Pairs
-    trial: int
-    node: str
-    value: float
-
-
 @dataclass
 class RunReport:
     """One session, as a reader collects its rows; `notes`: sentences for the person who ingests it."""
@@ -207,10 +196,19 @@ class RunReport:
             status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
             self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
 
+    def columns(self, table: str) -> dict[str, Sequence[Any]]:
+        """Return the rows of a table of the store as columns, and columns that the table does not have."""
+        if table != 'samples':
+            return columns_of(self.cases if table == 'cases' else self.metrics)
+        write, _ = _PAIRS
+        series = ((row.samples, (row.case_id, row.metric, write(row.dims))) for row in self.metrics)
+        rows = [(*names, *sample) for samples, names in series for sample in samples]
+        return dict(zip(_OF_SAMPLE, zip(*rows, strict=True), strict=True)) if rows else {}
+
     @property
-    def samples(self) -> list[SampleRow]:
-        """The samples of all series."""
-        return [SampleRow(row.case_id, row.metric, row.dims, *sample) for row in self.metrics for sample in row.samples]
+    def number_of_samples(self) -> int:
+        """The number of samples of all series."""
+        return sum(len(row.samples) for row in self.metrics)
 
     @property
     def undecided(self) -> set[tuple[str, str, str]]:
@@ -249,15 +247,17 @@ _TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], 
         'causes': (lambda causes: json.dumps([*map(vars, causes)]), causes_in),
     },
     MetricRow: {'dims': _PAIRS},
-    SampleRow: {'dims': _PAIRS},
 }
+_OF_SAMPLE = 'case_id', 'metric', 'dims', 'trial', 'node', 'value'  # the last three are a `Sample`
 # The fields of rows that are several columns in the store, and their type.
 _PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
 _Row = TypeVar('_Row', bound=NamedTuple)
 
 
 def columns_of(rows: Sequence[NamedTuple]) -> dict[str, Sequence[Any]]:
-    """Return typed rows of one kind as columns of a table of the store."""
+    """Return typed rows of one kind as columns of a table of the store; none without rows."""
+    if not rows:
+        return {}
     kind = type(rows[0])
     columns: dict[str, Sequence[Any]] = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
     for name, (write, _) in _TEXTS[kind].items():

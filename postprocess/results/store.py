@@ -109,7 +109,7 @@ class Store:
         table, tables = '', {}
         try:
             for table in OF_CASES:
-                tables[table] = to_arrow(table, new.session, getattr(report, table))
+                tables[table] = to_arrow(table, new.session, report.columns(table))
             table = 'sessions'
             write_session(index, new, tables)
         except InputError:

@@ -247,7 +247,9 @@ def test_a_report_with_another_value_somewhere_is_read_or_named(tmp_path_factory
     except InputError as error:
         assert str(file) in str(error)
         return
-    assert len(found.samples) == 6 or (path[-2:-1] and 'perf' in str(path)) or path[-1] in ('fixture', 'result'), path
+    assert found.number_of_samples == 6 or (path[-2:-1] and 'perf' in str(path)) or path[-1] in ('fixture', 'result'), (
+        path
+    )
 
 
 def cases_of(results):

@@ -23,7 +23,7 @@ from postprocess.incidents.fold import Folded, fold
 from postprocess.incidents.ledger import Ledger
 from postprocess.readers.run_reports import read_report
 from postprocess.report.page import page_of, to_html
-from postprocess.results.rows import MetricRow, SampleRow
+from postprocess.results.rows import MetricRow
 from postprocess.results.store import Store
 from postprocess.statistics import night
 from postprocess.verdicts import gather
@@ -88,7 +88,6 @@ def test_a_value_is_the_same_in_each_form(work, arrays, tmp_path):
     (row,) = (row for row in read.metrics if row.dims == DIMS)
     assert row.samples == [(1, 'n1', value)]
     assert isinstance(row, MetricRow) and (row.summary.mean, row.summary.n, row.status) == (value, 1, 'measured')
-    assert SampleRow(0, 'bandwidth', DIMS, 1, 'n1', value) in read.samples
     assert {case.id for case in read.cases} == {TRIAD.case}
     store = Store(work.results)
     assert store.add(read)

@@ -14,11 +14,11 @@ from plumbline.record import summarize
 from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
-from postprocess.results.rows import RunReport, Session
+from postprocess.results.rows import Session, SessionRows
 from postprocess.results.store import ForgottenError, Store
 from postprocess.text import count, one_line
 
-Reader = Callable[[Store, Sequence[Path], str | None, Rules], Iterable[RunReport | InputError]]
+Reader = Callable[[Store, Sequence[Path], str | None, Rules], Iterable[SessionRows | InputError]]
 _SOME = 5  # most metrics that a sentence names
 _SESSIONS = 20  # last sessions in which the unit of a series is looked up
 _SQL = """
@@ -30,7 +30,7 @@ _NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 def read_reports(
     store: Store, paths: Sequence[Path], site: str | None, rules: Rules
-) -> Iterator[RunReport | InputError]:
+) -> Iterator[SessionRows | InputError]:
     """Yield the sessions of run reports and results databases, and errors for what cannot be used."""
     for path in paths:
         try:
@@ -86,14 +86,14 @@ def ingest(
         yield _assumed(undecided, of_format)
 
 
-def _with_problems(report: RunReport, expected: int | None, problems: Sequence[Problem]) -> RunReport:
+def _with_problems(report: SessionRows, expected: int | None, problems: Sequence[Problem]) -> SessionRows:
     """Return a report with what its driver knows: how many cases were expected, and what went wrong outside them."""
     told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
     told += report.session.problems
     return replace(report, session=replace(report.session, expected=expected, problems=told))
 
 
-def _stored(report: RunReport, expected: int | None) -> str:
+def _stored(report: SessionRows, expected: int | None) -> str:
     """Return what was stored: ``16 cases of 20 (1 failed), 48 samples``, and what was wrong with the clock."""
     session = report.session
     of = f' of {expected}' if expected not in (None, session.ran) else ''
@@ -123,7 +123,7 @@ def _assumed(undecided: Iterable[tuple[str, str, str]], of_format: bool) -> str:
     )
 
 
-def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[RunReport | InputError]:
+def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[SessionRows | InputError]:
     """Yield what `read` yields of the files, after errors for what no reader may open."""
     try:
         rules = read_rules(place())
@@ -137,7 +137,7 @@ def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -
     yield from read(store, paths, site, rules)
 
 
-def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[str]]:
+def _in_known_units(store: Store, report: SessionRows) -> tuple[SessionRows, list[str]]:
     """Return `report`, of another suite, in the units of its earlier sessions, and a sentence for each other unit."""
     of_site = store.sessions(report.session.site)
     earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]

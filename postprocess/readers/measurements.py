@@ -26,7 +26,7 @@ from plumbline.measurement import Measurement
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
+from postprocess.results.rows import CaseRow, MetricRow, Session, SessionRows
 from postprocess.results.store import Store
 
 Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
@@ -64,7 +64,7 @@ def readers() -> dict[str, EntryPoint]:
 
 def read_files(
     store: Store, paths: Iterable[Path], site: str | None, rules: Rules, *, format: str, stated: Stated | None = None
-) -> Iterator[RunReport | InputError]:
+) -> Iterator[SessionRows | InputError]:
     """Yield the sessions in files of a format, and errors for what cannot be used, for `ingest`."""
     for path in paths:
         try:
@@ -88,7 +88,7 @@ def _reader(name: str) -> Reader:
 
 def read_measurements(
     path: Path, name: str, site: str, rules: Rules = NO_RULES, stated: Stated | None = None
-) -> Iterator[RunReport]:
+) -> Iterator[SessionRows]:
     """Yield the sessions in a file of the format `name`, either all or none. Raises InputError."""
     read = _reader(name)
     if not NAME.fullmatch(site):
@@ -136,7 +136,7 @@ def _brief(error: Exception) -> str:
 def _report(
     site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, identity: str,
     name: str, rules: Rules,
-) -> RunReport:  # fmt: skip
+) -> SessionRows:  # fmt: skip
     """Return the measurements of a session as a run report: one case for each check with params, place and node."""
     times = [each.time or written for each in found]
     # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
@@ -150,7 +150,7 @@ def _report(
         narrowed_by=[], runs=1, ran=len(by_case), problems=clock_problems(min(times), max(times)),
         report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
     )  # fmt: skip
-    gathered = RunReport(about)
+    gathered = SessionRows(about)
     for number, ((partition, environ, check, stated, node), of_case) in enumerate(by_case.items()):
         params, dims_of_case = rules.split(check, stated)
         text = to_text(params)

@@ -25,7 +25,7 @@ from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.report_form import Entry, Report, Run, report_of
 from postprocess.readers.rules import NO_RULES, Rules
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
+from postprocess.results.rows import CaseRow, MetricRow, Session, SessionRows
 from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record if a case ended too early
@@ -38,25 +38,21 @@ NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _NO_NIGHT = re.compile(r'/reports/parts/[^/]*$|/changes/[^/]*/reports/[^/]*$')
 
 
-class ReportError(InputError):
-    """A file is not a usable run report of ReFrame; the message names the file and says why."""
-
-
-class DryRunError(ReportError):
+class DryRunError(InputError):
     """A run report is of a dry run, which measured nothing."""
 
 
-def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) -> RunReport:
+def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) -> SessionRows:
     """Return the run report at `path`.
 
-    `site` is used only if no case ran: cases name their site. Raises ReportError; DryRunError for a dry run.
+    `site` is used only if no case ran: cases name their site. Raises InputError; DryRunError for a dry run.
     """
     try:
         if path.stat().st_size > LARGEST:
-            raise ReportError(f'{path}: expected a run report of at most {LARGEST // 2**20} MiB')
+            raise InputError(f'{path}: expected a run report of at most {LARGEST // 2**20} MiB')
         content = path.read_bytes()
     except OSError as error:
-        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     return _parse(content, str(path), path, 'report', site, rules)
 
 
@@ -71,12 +67,12 @@ def is_database(path: Path) -> bool:
 
 def sessions_in(
     path: Path, known: Container[str], site: str | None = None, rules: Rules = NO_RULES
-) -> Iterator[RunReport | ReportError]:
+) -> Iterator[SessionRows | InputError]:
     """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
 
     Reruns, parts of a node sweep and comparisons of a change are left out, because they are no sessions of their own.
     They are recognized by the folders in which `ci` keeps their reports. Only one session at a time is in memory: a
-    year takes 450 MB. Raises ReportError if the file is not such a database.
+    year takes 450 MB. Raises InputError if the file is not such a database.
     """
     try:
         with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
@@ -88,27 +84,27 @@ def sessions_in(
                 ((content,),) = database.execute(blob, (uuid,)).fetchall()
                 try:
                     yield _parse(content, f'{path}: session {uuid}', path, 'database', site, rules)
-                except ReportError as error:
+                except InputError as error:
                     yield error
     except sqlite3.Error as error:
-        raise ReportError(f"{path}: not a usable results database of ReFrame's: {error}") from None
+        raise InputError(f"{path}: not a usable results database of ReFrame's: {error}") from None
 
 
-def _parse(content: bytes, name: str, path: Path, source: str, site: str | None, rules: Rules) -> RunReport:
+def _parse(content: bytes, name: str, path: Path, source: str, site: str | None, rules: Rules) -> SessionRows:
     """Return the report in `content`; error messages call it `name`."""
     origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
+        raise InputError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
     try:
         return _read(report_of(found, origin['report_sha256']), site, origin, rules)
     except DryRunError as error:
         raise DryRunError(f'{name}: {error}') from None
     except InputError as error:
-        raise ReportError(f'{name}: {error}') from None
+        raise InputError(f'{name}: {error}') from None
     except ValueError as error:
-        raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
+        raise InputError(f'{name}: not a usable ReFrame run report: {error}') from None
 
 
 def check_and_params(display_name: str) -> tuple[str, Pairs]:
@@ -157,11 +153,11 @@ def clock_problems(started: datetime, ended: datetime) -> list[Problem]:
     return [*map(Problem, problems)]
 
 
-def _read(report: Report, site: str | None, origin: dict[str, str], rules: Rules) -> RunReport:
+def _read(report: Report, site: str | None, origin: dict[str, str], rules: Rules) -> SessionRows:
     """Return the content of a report as rows of the store."""
     entries, identities = _entries(report.runs)
     session = _session(report, [entry for _, entry in entries], len(identities), site, origin)
-    rows = RunReport(session, [*_restored(report)])
+    rows = SessionRows(session, [*_restored(report)])
     for number, (run, entry) in enumerate(pair for pair in entries if not pair[1].is_left_out):
         where = f'case {entry.display_name!r}'
         record = _record(entry, where)

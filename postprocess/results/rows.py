@@ -151,7 +151,7 @@ class CaseRow(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """A series in a run of a case; None: not known. `RunReport.add` gives it its case, its status and its statistics.
+    """A series in a run of a case; None: not known. `SessionRows.add` gives it its case, its status and its statistics.
 
     Not stored here: `samples`, which have a table of their own, and `is_decided`, False if neither bounds nor unit nor
     a rule say whether higher or lower is better.
@@ -173,8 +173,11 @@ class MetricRow(NamedTuple):
 
 
 @dataclass
-class RunReport:
-    """One session, as a reader collects its rows; `notes`: sentences for the person who ingests it."""
+class SessionRows:
+    """The rows of one session, as a reader collects them and the store returns them.
+
+    Of the store, series have no samples. `notes`: sentences for the person who ingests the session.
+    """
 
     session: Session
     notes: Sequence[str] = ()

@@ -45,7 +45,7 @@ from postprocess.results.files import (
     verify,
     write_session,
 )
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed, typed_row
+from postprocess.results.rows import CaseRow, MetricRow, SessionRows, typed, typed_row
 from postprocess.results.rows import Session as Session
 from postprocess.results.tables import JUDGED, OF_CASES, RELATIONS, TABLES
 
@@ -85,13 +85,13 @@ class Store:
 
     # Writing
 
-    def add(self, report: RunReport) -> bool:
+    def add(self, rows: SessionRows) -> bool:
         """Write a session; return False if the store already has it, from the same report or another source.
 
         A later report of a stored session, in which cases have run again, replaces the earlier one. Raises
         ForgottenError for a session that was taken out.
         """
-        new = report.session
+        new = rows.session
         for forgotten in self.forgotten(new.site):
             if forgotten.session == new.session:
                 raise self._gone(forgotten)
@@ -109,7 +109,7 @@ class Store:
         table, tables = '', {}
         try:
             for table in OF_CASES:
-                tables[table] = to_arrow(table, new.session, report.columns(table))
+                tables[table] = to_arrow(table, new.session, rows.columns(table))
             table = 'sessions'
             write_session(index, new, tables)
         except InputError:
@@ -254,9 +254,10 @@ class Store:
         """Return the rows of the cases of one session."""
         return typed(CaseRow, read_table(self.path('cases', session)))
 
-    def metrics(self, session: Session) -> list[MetricRow]:
-        """Return the rows of the metrics of one session."""
-        return typed(MetricRow, read_table(self.path('metrics', session)))
+    def rows(self, session: Session) -> SessionRows:
+        """Return the rows of one session, without its samples."""
+        metrics = typed(MetricRow, read_table(self.path('metrics', session)))
+        return SessionRows(session, cases=self.cases(session), metrics=metrics)
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.

@@ -13,7 +13,7 @@ from run_reports import SITE, case, metric, report, rows_of
 from plumbline.errors import InputError
 from plumbline.identity import to_text
 from plumbline.record import MetricRecord, Record, Series
-from postprocess.readers.run_reports import ReportError, check_and_params, read_report
+from postprocess.readers.run_reports import check_and_params, read_report
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
 from postprocess.verdicts.measured import measured_in
@@ -132,7 +132,7 @@ def with_metric(**fields):
 )
 def test_what_is_wrong_in_a_report_is_said_with_its_place(work, content, says):
     path = work.write(content, 'report.json')
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(InputError) as caught:
         read_report(path)
     assert str(caught.value).startswith(f'{path}: ')
     assert says in str(caught.value)

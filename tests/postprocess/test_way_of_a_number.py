@@ -93,7 +93,7 @@ def test_a_value_is_the_same_in_each_form(work, arrays, tmp_path):
     assert store.add(read)
     session = store.find()
     assert session.started == read.session.started
-    assert store.metrics(session) == [row._replace(samples=()) for row in read.metrics]
+    assert store.rows(session).metrics == [row._replace(samples=()) for row in read.metrics]
     assert ('kernel=triad', value) in {(row['dims'], row['value']) for row in rows_of(store, 'samples', session)}
     # the verdict: arrays, their answer, a row
     (measured,) = (each for each in measured_in(store, session) if each.id == TRIAD)

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.causes import Cause
+from plumbline.errors import InputError
 from postprocess.extras.suites.log_formats import reader_of
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
-from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
+from postprocess.readers.run_reports import NAME, check_and_params, clock_problems
+from postprocess.results.rows import CaseRow, MetricRow, Session, SessionRows
 from postprocess.results.store import Store
 from postprocess.text import names_in
 
@@ -56,7 +57,7 @@ class LogLine:
         return (self.completed, *self.case, self.fields.get('jobid'))
 
 
-def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) -> Iterator[RunReport | ReportError]:
+def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) -> Iterator[SessionRows | InputError]:
     """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
     For a file with some unusable lines it yields both.
@@ -73,10 +74,10 @@ def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) 
                 if before and (whole := _together(before, line)):
                     line = whole
                 lines[line.fields['system']][line.identity] = before = line
-        except ReportError as error:
+        except InputError as error:
             yield error
         if unusable:
-            yield ReportError(
+            yield InputError(
                 f'{path}: left out {unusable} lines without a completion time, or with other fields than the header'
             )
     for system, of_system in sorted(lines.items()):
@@ -132,11 +133,11 @@ def _lines(path: Path) -> Iterator[LogLine | None]:
     try:
         header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
     except OSError as error:
-        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     read = reader_of(header)
     of_folders = dict(zip(('partition', 'system'), path.absolute().parts[-2:0:-1], strict=False))
     if lacking := _lacking(header, of_folders):
-        raise ReportError(
+        raise InputError(
             f'{path}: not a performance log that can be read: its first line, as ReFrame writes it, must name the '
             f'columns job_completion_time, name, system, partition and environ, or info; it names no '
             f'{", ".join(lacking)}: {header[:80]!r}'
@@ -178,7 +179,7 @@ def _completed(fields: dict[str, str]) -> datetime | None:
     return time.replace(tzinfo=None) if time.year >= 1970 else None
 
 
-def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
+def _report(system: str, lines: list[LogLine], rules: Rules) -> SessionRows:
     """Return the lines of a run as a session; facts that a log does not have are missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
@@ -189,7 +190,7 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
         problems=clock_problems(began, ended), report=f'performance logs of {day}', report_sha256=digest,
         source='perflog',
     )  # fmt: skip
-    report = RunReport(session)
+    report = SessionRows(session)
     for number, line in enumerate(lines):
         report.add(*_case(number, line, rules))
     return report

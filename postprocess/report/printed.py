@@ -12,7 +12,7 @@ from plumbline.errors import InputError
 from plumbline.identity import Pairs, SeriesId, from_text
 from postprocess.history.digest import Digest
 from postprocess.incidents.known import Known
-from postprocess.results.excerpts import MOST_LINES, Excerpt, Shown, excerpt
+from postprocess.results.excerpts import MOST_LINES, Excerpt, Wanted, excerpt
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
@@ -86,7 +86,7 @@ def printed_of(known: Known, results: Path) -> Excerpt | None:
                     lower = {id for id, value in incident.values.items() if value.better == 'lower'}
                     lines = [_lines_of(id, -1 if id in lower else 1, False, case, samples) for id in own]
                     return _shown(store, case, lines)
-    return excerpt(results, incident.archives[0], [Shown(id.name) for id in incident.series[:MOST_LINES]])
+    return excerpt(results, incident.archives[0], [Wanted(id.name) for id in incident.series[:MOST_LINES]])
 
 
 def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
@@ -124,19 +124,19 @@ def samples_of(store: Store, session: Session, cases: Iterable[int]) -> Samples:
     return samples
 
 
-def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Shown:
+def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Wanted:
     """Return the trial of a series to show: one without its number, else the worst; for an invalid series the best."""
     by_node = samples.get((case.case_id, id.metric, id.dims), {})
     own = dict(sample for of_node in by_node.values() for sample in of_node)
     if not own:
-        return Shown(id.name)
+        return Wanted(id.name)
     if lacking := [trial for trial in range(1, (case.trials or 0) + 1) if trial not in own]:
-        return Shown(id.name, lacking[0])
+        return Wanted(id.name, lacking[0])
     trial = min(own, key=lambda trial: (-sign if invalid else sign) * own[trial])
-    return Shown(id.name, trial, lost=False)
+    return Wanted(id.name, trial, lost=False)
 
 
-def _shown(store: Store, case: CaseRow, lines: Sequence[Shown]) -> Excerpt:
+def _shown(store: Store, case: CaseRow, lines: Sequence[Wanted]) -> Excerpt:
     """Return the excerpt of the output of a case that has `lines`."""
     failed = not reached_its_end(case.result, case.fail_phase)
     return excerpt(store.folder.parent, case.evidence, lines[:MOST_LINES], case.nodes, failed)

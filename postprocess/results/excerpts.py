@@ -46,7 +46,7 @@ _Files = Iterator[tuple[str, Callable[[], bytes]]]  # (name below the folder of 
 
 
 @dataclass(frozen=True)
-class Shown:
+class Wanted:
     """A metric with its dims whose lines are shown, in a `trial`; None: in any trial.
 
     `lost`: True if it has no number there.
@@ -82,7 +82,7 @@ class Excerpt:
 
 
 def excerpt(
-    results: Path, evidence: str, wanted: Sequence[Shown], nodes: Iterable[str] = (), failed: bool = False
+    results: Path, evidence: str, wanted: Sequence[Wanted], nodes: Iterable[str] = (), failed: bool = False
 ) -> Excerpt:
     """Return the parts of what a case printed; `evidence`: its archive below `results`.
 
@@ -94,41 +94,39 @@ def excerpt(
         return Excerpt([], f'The output is not shown: its archive is not in {EVIDENCE}/ of the results.')
     if not path.is_file():
         return Excerpt([], 'The output is gone: its archive was removed, as ci/nightly --evidence keeps only so much.')
-    search, bounded, problem = _Search(wanted, failed), _Bounded(), ''
+    content, problem = _unpacked(path)
+    search = _Search(wanted, failed)
     try:
-        with gzip.open(path) as bounded.stream, tarfile.open(fileobj=bounded, mode='r|') as archive:
+        with tarfile.open(fileobj=io.BytesIO(content), mode='r:') as archive:
             search.read(_files(archive, ','.join(nodes)))
-            while bounded.read(_AT_ONCE):  # to the checksum at its end: a flipped bit shows another text, or none
-                pass
-    except _TooMuch:
-        problem = f'Of its archive only the first {MOST_READ // 2**20} MiB were read.'
-    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError) as error:
-        why = ' '.join(str(error).split())[:WIDTH] or type(error).__name__
-        problem = f'The output may be wrong or not complete: its archive is damaged or cannot be read: {why}.'
+    except (tarfile.TarError, ValueError) as error:
+        problem = problem or _damaged(error)
     parts = search.parts()
-    return Excerpt(parts, problem or ('' if parts else 'Its programs printed nothing.'), bounded.count)
+    return Excerpt(parts, problem or ('' if parts else 'Its programs printed nothing.'), len(content))
 
 
 # The archive
 
 
-class _TooMuch(Exception):
-    """Raised if an archive is larger than `MOST_READ`."""
+def _unpacked(path: Path) -> tuple[bytes, str]:
+    """Return at most `MOST_READ` bytes of an archive, and a sentence if there are more or if it is damaged."""
+    content, problem = bytearray(), ''
+    try:
+        with gzip.open(path) as stream:
+            # to the checksum at its end: a flipped bit shows another text, or none
+            while len(content) <= MOST_READ and (part := stream.read(_AT_ONCE)):
+                content += part
+    except (OSError, EOFError, zlib.error) as error:
+        problem = _damaged(error)
+    if len(content) > MOST_READ:
+        problem = f'Of its archive only the first {MOST_READ // 2**20} MiB were read.'
+    return bytes(content[:MOST_READ]), problem
 
 
-class _Bounded(io.RawIOBase):
-    """The unpacked bytes of an archive, at most `MOST_READ`; `count`: number of bytes that were read."""
-
-    stream: gzip.GzipFile
-    count = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` further bytes. Raises _TooMuch."""
-        data = self.stream.read(size)
-        self.count += len(data)
-        if self.count > MOST_READ:
-            raise _TooMuch
-        return data
+def _damaged(error: Exception) -> str:
+    """Return a sentence on an archive that cannot be read."""
+    why = ' '.join(str(error).split())[:WIDTH] or type(error).__name__
+    return f'The output may be wrong or not complete: its archive is damaged or cannot be read: {why}.'
 
 
 def _files(archive: tarfile.TarFile, place: str) -> _Files:
@@ -168,7 +166,7 @@ class _Run(NamedTuple):
 class _Search:
     """The search for the runs with the wanted metrics."""
 
-    def __init__(self, wanted: Sequence[Shown], failed: bool):
+    def __init__(self, wanted: Sequence[Wanted], failed: bool):
         self.wanted, self.failed = wanted, failed
         self.lines: Lines = {}  # the lines of which the check noted that it read them
         self.noted: dict[str, set[str]] = {}  # run, trial or '' for all -> metrics that were read there

@@ -269,13 +269,13 @@ class Store:
         with self._prepared(sql, sessions, more) as whole:
             return self._duckdb.sql(whole).to_arrow_table()
 
-    def query_portions(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> Iterator[pa.Table]:
+    def query_portions(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
         """Yield the result of a query for each portion of `sessions`, in memory that does not grow with their number.
 
         `night` is the index in all `sessions`. Only for queries that ask for nothing across sessions.
         """
         for begin, some in portions(sessions) if sessions else [(0, sessions)]:
-            with self._prepared(sql, some, more, begin) as whole:
+            with self._prepared(sql, some, {}, begin) as whole:
                 table = self._duckdb.sql(whole).to_arrow_table()
             yield table
 

@@ -99,10 +99,8 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
         raise InputError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
     try:
         return _read(report_of(found, origin['report_sha256']), site, origin, rules)
-    except DryRunError as error:
-        raise DryRunError(f'{name}: {error}') from None
     except InputError as error:
-        raise InputError(f'{name}: {error}') from None
+        raise type(error)(f'{name}: {error}') from None
     except ValueError as error:
         raise InputError(f'{name}: not a usable ReFrame run report: {error}') from None
 
@@ -117,11 +115,11 @@ def check_and_params(display_name: str) -> tuple[str, Pairs]:
     return check, pairs({key: value for key, _, value in own if '.' not in key})
 
 
-def _nodes(value: list[str] | str, where: str) -> list[str]:
+def _nodes(value: Any, where: str) -> list[str]:
     """Return the nodes of a case; after ``--performance-report`` ReFrame leaves their names in its short form."""
     try:
-        return names_in(value) if isinstance(value, str) else value
-    except ValueError as error:
+        return names_in(value) if isinstance(value, str) else msgspec.convert(value, list[str])
+    except (ValueError, msgspec.ValidationError) as error:
         raise ValueError(f'{where}: nodes: {error}') from None
 
 

@@ -46,15 +46,13 @@ class Rules:
                 keys |= {key: value for key, value in rule.items() if key not in _PATTERNS}
         return keys
 
-    def metric(
-        self, check: str, name: str, unit: str, lower: float | None = None, upper: float | None = None, better: str = ''
-    ) -> tuple[MetricRow, float]:
+    def metric(self, check: str, name: str, unit: str, better: str = '') -> tuple[MetricRow, float]:
         """Return a metric without a number, and the factor of its values.
 
-        `better`: the direction that the file states; a rule overrides it.
+        `better`: the direction that the file states; a rule overrides it. Else the unit decides.
         """
         unit = plain(unit)
-        known = better or values.direction(unit, lower, upper)
+        known = better or values.by_unit(unit)
         rule = self.of(check, name, unit)
         wanted = rule.get('convert_to', unit)
         row = MetricRow(name, (), Quantity(wanted, rule.get('better', known or 'higher')))
@@ -80,7 +78,7 @@ class Rules:
         `bounds`: reference, and lower and upper bound as parts of it. `is_within`: see `values.beyond`.
         """
         reference, lower, upper = bounds
-        row, factor = self.metric(case.check, name, unit, lower, upper)
+        row, factor = self.metric(case.check, name, unit, values.by_bounds(lower, upper))
         cause = values.beyond(row.metric, unit, value, reference, (lower, upper), is_within)
         _, of_case = self.split(case.check, case.params)
         row = row._replace(dims=pairs(dict(row.dims) | dict(of_case)))

@@ -17,14 +17,14 @@ _COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op o
 _NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IGNORECASE)  # of metrics without a unit
 
 
-def direction(unit: str, lower: float | None, upper: float | None) -> str | None:
-    """Return the better direction by the only bound, else by the unit; None if neither says it."""
+def by_bounds(lower: float | None, upper: float | None) -> str:
+    """Return the better direction by the only bound; empty without a bound, and with two."""
     if (lower is None) == (upper is None):
-        return _by_unit(unit)
+        return ''
     return 'higher' if upper is None else 'lower'
 
 
-def _by_unit(unit: str) -> str | None:
+def by_unit(unit: str) -> str | None:
     """Return the better direction of a unit; None if the unit does not say it."""
     if unit in UNITS:
         return better(unit)
@@ -37,7 +37,7 @@ def fault(value: float, row: MetricRow) -> str:
     Times, rates and other physical quantities are above 0. A count may be 0, and what is better lower not below.
     """
     unit, lower = row.quantity.unit, row.quantity.better == 'lower'
-    above_zero = bool(_by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row.metric) is not None)
+    above_zero = bool(by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row.metric) is not None)
     if not row.judged or value > 0 or not (above_zero or (lower and value < 0)):
         return ''
     wanted = 'a number above 0' if above_zero else 'a number that is not below 0'

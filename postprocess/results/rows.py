@@ -172,6 +172,10 @@ class MetricRow(NamedTuple):
     is_decided: bool = True
 
 
+#: (case_id, metric, dims) -> samples.
+Samples = Mapping[tuple[int, str, Pairs], Sequence[Sample]]
+
+
 @dataclass
 class SessionRows:
     """The rows of one session, as a reader collects them and the store returns them.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ import pyarrow as pa
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import write_text
-from plumbline.identity import short_name
+from plumbline.identity import from_text, short_name
 from plumbline.paths import is_elsewhere
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import judged
@@ -45,7 +45,7 @@ from postprocess.results.files import (
     verify,
     write_session,
 )
-from postprocess.results.rows import CaseRow, MetricRow, SessionRows, typed, typed_row
+from postprocess.results.rows import CaseRow, MetricRow, Samples, SessionRows, typed, typed_row
 from postprocess.results.rows import Session as Session
 from postprocess.results.tables import JUDGED, OF_CASES, RELATIONS, TABLES
 
@@ -258,6 +258,15 @@ class Store:
         """Return the rows of one session, without its samples."""
         metrics = typed(MetricRow, read_table(self.path('metrics', session)))
         return SessionRows(session, cases=self.cases(session), metrics=metrics)
+
+    def samples(self, session: Session, cases: Iterable[int]) -> Samples:
+        """Return every sample of some cases of one session, of a series sorted by node and trial."""
+        sql = """
+            SELECT case_id, metric, dims, list((trial, node, value) ORDER BY node, trial)
+            FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims
+        """
+        rows = self.select(sql, [session], wanted={'case_id': list(cases)})
+        return {(case, metric, from_text(dims)): samples for case, metric, dims, samples in map(dict.values, rows)}
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.

@@ -257,7 +257,6 @@ def test_no_archive_is_read_of_a_healthy_session(work, stream, tmp_path, monkeyp
         raise AssertionError('an archive was read')
 
     monkeypatch.setattr(printed, 'excerpt', unread)
-    monkeypatch.setattr(printed, 'samples_of', unread)
     work.reference(reference(metric='copy', mean=100, std=1) | {'unit': 'MB/s'})
     work.ingest(report(with_archive({'copy': [100.0, 100.1]}, 'evidence/cluster/x.tar.gz'), mode='quick'))
     assert work.run('report').exit_code == 0

@@ -50,7 +50,7 @@ def ingest(
 
     `expected` and `problems`: for the sessions of run reports. `read`: yields the sessions in the files.
     """
-    found_any = of_format = False
+    found_any = False
     undecided: set[tuple[str, str, str]] = set()
     for report in _read(store, paths, site, read):
         found_any = True
@@ -76,14 +76,13 @@ def ingest(
             yield f'{name}: {_stored(report, expected)}'
             yield from (f'{name}: {note}' for note in (*report.notes, *converted))
             undecided |= report.undecided
-            of_format = of_format or _is_of_file(session)
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'
     if not found_any:
         yield 'nothing new: the store has all of it already'
     if undecided:
-        yield _assumed(undecided, of_format)
+        yield _assumed(undecided)
 
 
 def _with_problems(report: SessionRows, expected: int | None, problems: Sequence[Problem]) -> SessionRows:
@@ -110,16 +109,15 @@ def _is_of_file(session: Session) -> bool:
     return session.source.endswith(' file')
 
 
-def _assumed(undecided: Iterable[tuple[str, str, str]], of_format: bool) -> str:
-    """Return for which metrics a direction was assumed, and how to state it; `of_format`: of a file of numbers."""
+def _assumed(undecided: Iterable[tuple[str, str, str]]) -> str:
+    """Return for which metrics a direction was assumed, and how to state it."""
     names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
     some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
     metric = min(metric for _, metric, _ in undecided)
-    rule = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
-    listed = f'`plumbline init --suite REPORT` lists them in {place()}'
     return (
-        f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
-        f'{rule if of_format else listed}'
+        f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; a rule such as '
+        f'`- {{metric: {metric}, better: lower}}` decides it in {place()}; `plumbline init --suite REPORT` lists the '
+        'metrics of ReFrame there'
     )
 
 

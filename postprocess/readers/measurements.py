@@ -105,8 +105,8 @@ def read_measurements(
     left_out = [each for each in found if isinstance(each, str)]
     digest = hashlib.sha256(content).hexdigest()
     about = Session(
-        site, '', written, written, hostname='', cmdline='', reframe='', selection=[], narrowed_by=[], runs=1, ran=0,
-        problems=[], report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
+        site, '', written, written, ran=0, problems=[], report=str(path.absolute()), report_sha256=digest,
+        source=f'{name} file',
     )  # fmt: skip
     try:
         measurements = [stated.of(each) if stated else each for each in found if isinstance(each, Measurement)]

@@ -43,17 +43,17 @@ class Session:
     session: str
     started: datetime
     ended: datetime
-    hostname: str
-    reframe: str
-    cmdline: str
-    selection: list[str]
-    narrowed_by: list[str]
-    runs: int
     ran: int
     problems: list[Problem]
     report: str
     report_sha256: str
     source: str
+    hostname: str = ''
+    reframe: str = ''
+    cmdline: str = ''
+    selection: list[str] = field(default_factory=list)
+    narrowed_by: list[str] = field(default_factory=list)
+    runs: int = 1
     user: str | None = None
     mode: str | None = None
     expected: int | None = None

@@ -185,10 +185,9 @@ def _report(system: str, lines: list[LogLine], rules: Rules) -> SessionRows:
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
     day = f'{began:%Y-%m-%d}'
     session = Session(  # the name begins with the digest, because often only the beginning of a name is shown
-        system, f'{digest[:12]}-perflog-{day}', began, ended, hostname='', cmdline='',
-        reframe=lines[0].fields.get('version', ''), selection=[], narrowed_by=[], runs=1, ran=len(lines),
+        system, f'{digest[:12]}-perflog-{day}', began, ended, ran=len(lines),
         problems=clock_problems(began, ended), report=f'performance logs of {day}', report_sha256=digest,
-        source='perflog',
+        source='perflog', reframe=lines[0].fields.get('version', ''),
     )  # fmt: skip
     report = SessionRows(session)
     for number, line in enumerate(lines):

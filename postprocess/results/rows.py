@@ -208,9 +208,16 @@ class SessionRows:
         if table != 'samples':
             return columns_of(self.cases if table == 'cases' else self.metrics)
         write, _ = _PAIRS
-        series = ((row.samples, (row.case_id, row.metric, write(row.dims))) for row in self.metrics)
-        rows = [(*names, *sample) for samples, names in series for sample in samples]
-        return dict(zip(_OF_SAMPLE, zip(*rows, strict=True), strict=True)) if rows else {}
+        of_each = [(row.case_id, row.metric, write(row.dims), len(row.samples)) for row in self.metrics]
+        samples = [sample for row in self.metrics for sample in row.samples]
+        return {
+            'case_id': [case for case, _, _, n in of_each for _ in range(n)],
+            'metric': [metric for _, metric, _, n in of_each for _ in range(n)],
+            'dims': [dims for _, _, dims, n in of_each for _ in range(n)],
+            'trial': [trial for trial, _, _ in samples],
+            'node': [node for _, node, _ in samples],
+            'value': [value for _, _, value in samples],
+        }
 
     @property
     def number_of_samples(self) -> int:
@@ -255,7 +262,6 @@ _TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], 
     },
     MetricRow: {'dims': _PAIRS},
 }
-_OF_SAMPLE = 'case_id', 'metric', 'dims', 'trial', 'node', 'value'  # the last three are a `Sample`
 # The fields of rows that are several columns in the store, and their type.
 _PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
 _Row = TypeVar('_Row', bound=NamedTuple)

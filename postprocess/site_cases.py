@@ -95,7 +95,7 @@ def _case(case: dict[str, Any]) -> Case:
         features=tuple(word[1:] for word in case.get('valid_prog_environs') or () if word[:1] == '+'), record=record,
         peaks=case.get('peaks') or {},
         script=Path(case['stagedir'] or '') / 'rfm_job.sh',
-        fault=reason_of(case) or ('' if started else 'a case that it uses failed'),
+        fault=reason_of(case.get('fail_reason')) or ('' if started else 'a case that it uses failed'),
         submitted=started and not case.get('local'),
         time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.rules import place, read_rules
 from postprocess.readers.run_reports import read_report
 from postprocess.results import judged, old_layout
-from postprocess.results.files import in_table, problems_in, read_session, read_table
+from postprocess.results.files import in_table, problems_in, read_session, verify
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import JUDGED, OF_CASES
 from postprocess.text import count
@@ -107,9 +107,8 @@ def evidence_faults(results: Path) -> Iterator[str]:
 def read_whole(index: Path) -> Session:
     """Read all files of a session, and return it. Raises InputError."""
     session = read_session(index)
-    for path in (in_table(index, table) for table in OF_CASES):
-        if foreign := {*read_table(path)['session'].unique().to_pylist()} - {index.stem}:
-            raise InputError(f'{path}: has rows of session {", ".join(sorted(foreign))}')
+    for table in OF_CASES:
+        verify(in_table(index, table))
     return session
 
 
@@ -200,7 +199,7 @@ def repair(store: Store) -> Iterator[str]:
                     report = replace(report, session=own)
             store.add(report)
             known.add(report.session.session)
-            yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'
+            yield f'{path}: session {uuid} is ingested again: {count(report.number_of_samples, "sample")}'
         except InputError as error:
             yield f'{error}'
     for path, fault in _faults_of_judged(store, known):

@@ -9,17 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from plumbline.errors import InputError
-from plumbline.identity import Pairs
 from plumbline.problems import Problem
-from plumbline.record import Summary
+from plumbline.record import summarize
 from plumbline.units import factor
 from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import DryRunError, clock_problems, is_database, read_report, sessions_in
-from postprocess.results.rows import RunReport, Session
+from postprocess.results.rows import Session, SessionRows
 from postprocess.results.store import ForgottenError, Store
 from postprocess.text import count, one_line
 
-Reader = Callable[[Store, Sequence[Path], str | None, Rules], Iterable[RunReport | InputError]]
+Reader = Callable[[Store, Sequence[Path], str | None, Rules], Iterable[SessionRows | InputError]]
 _SOME = 5  # most metrics that a sentence names
 _SESSIONS = 20  # last sessions in which the unit of a series is looked up
 _SQL = """
@@ -31,7 +30,7 @@ _NOT_PASSED = {'fail': 'failed', 'skip': 'skipped'}
 
 def read_reports(
     store: Store, paths: Sequence[Path], site: str | None, rules: Rules
-) -> Iterator[RunReport | InputError]:
+) -> Iterator[SessionRows | InputError]:
     """Yield the sessions of run reports and results databases, and errors for what cannot be used."""
     for path in paths:
         try:
@@ -51,7 +50,7 @@ def ingest(
 
     `expected` and `problems`: for the sessions of run reports. `read`: yields the sessions in the files.
     """
-    found_any = of_format = False
+    found_any = False
     undecided: set[tuple[str, str, str]] = set()
     for report in _read(store, paths, site, read):
         found_any = True
@@ -77,24 +76,23 @@ def ingest(
             yield f'{name}: {_stored(report, expected)}'
             yield from (f'{name}: {note}' for note in (*report.notes, *converted))
             undecided |= report.undecided
-            of_format = of_format or _is_of_file(session)
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'
     if not found_any:
         yield 'nothing new: the store has all of it already'
     if undecided:
-        yield _assumed(undecided, of_format)
+        yield _assumed(undecided)
 
 
-def _with_problems(report: RunReport, expected: int | None, problems: Sequence[Problem]) -> RunReport:
+def _with_problems(report: SessionRows, expected: int | None, problems: Sequence[Problem]) -> SessionRows:
     """Return a report with what its driver knows: how many cases were expected, and what went wrong outside them."""
     told = [replace(problem, text=line) for problem in problems if (line := one_line(problem.text))]
     told += report.session.problems
     return replace(report, session=replace(report.session, expected=expected, problems=told))
 
 
-def _stored(report: RunReport, expected: int | None) -> str:
+def _stored(report: SessionRows, expected: int | None) -> str:
     """Return what was stored: ``16 cases of 20 (1 failed), 48 samples``, and what was wrong with the clock."""
     session = report.session
     of = f' of {expected}' if expected not in (None, session.ran) else ''
@@ -102,7 +100,7 @@ def _stored(report: RunReport, expected: int | None) -> str:
     results = Counter(case.result for case in (report.cases if _is_of_file(session) else several.values()))
     others = [f'{results[result]} {word}' for result, word in _NOT_PASSED.items() if results[result]]
     ran = count(session.ran, 'case') + of + (f' ({", ".join(others)})' if others else '')
-    samples = count(len(report.samples), 'sample')
+    samples = count(report.number_of_samples, 'sample')
     return '; '.join([f'{ran}, {samples}', *map(str, clock_problems(session.started, session.ended))])
 
 
@@ -111,20 +109,19 @@ def _is_of_file(session: Session) -> bool:
     return session.source.endswith(' file')
 
 
-def _assumed(undecided: Iterable[tuple[str, str, str]], of_format: bool) -> str:
-    """Return for which metrics a direction was assumed, and how to state it; `of_format`: of a file of numbers."""
+def _assumed(undecided: Iterable[tuple[str, str, str]]) -> str:
+    """Return for which metrics a direction was assumed, and how to state it."""
     names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
     some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
     metric = min(metric for _, metric, _ in undecided)
-    rule = f'a rule such as `- {{metric: {metric}, better: lower}}` decides it in {place()}'
-    listed = f'`plumbline init --suite REPORT` lists them in {place()}'
     return (
-        f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
-        f'{rule if of_format else listed}'
+        f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; a rule such as '
+        f'`- {{metric: {metric}, better: lower}}` decides it in {place()}; `plumbline init --suite REPORT` lists the '
+        'metrics of ReFrame there'
     )
 
 
-def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[RunReport | InputError]:
+def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -> Iterator[SessionRows | InputError]:
     """Yield what `read` yields of the files, after errors for what no reader may open."""
     try:
         rules = read_rules(place())
@@ -138,7 +135,7 @@ def _read(store: Store, paths: Sequence[Path], site: str | None, read: Reader) -
     yield from read(store, paths, site, rules)
 
 
-def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[str]]:
+def _in_known_units(store: Store, report: SessionRows) -> tuple[SessionRows, list[str]]:
     """Return `report`, of another suite, in the units of its earlier sessions, and a sentence for each other unit."""
     of_site = store.sessions(report.session.site)
     earlier = [session for session in of_site if session.is_of_another_suite][-_SESSIONS:]
@@ -146,7 +143,6 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
         return report, []
     units = {row['id']: row['unit'] for row in store.select(_SQL, earlier)}
     cases = {case.case_id: case for case in report.cases}
-    by: dict[tuple[int, str, Pairs], float] = {}
     sentences: dict[str, None] = {}
     metrics = []
     for row in report.metrics:
@@ -154,11 +150,9 @@ def _in_known_units(store: Store, report: RunReport) -> tuple[RunReport, list[st
         before = units.get(case.id.series(row.metric, row.dims))
         times = factor(row.quantity.unit, before) if before is not None and before != row.quantity.unit else None
         if before is not None and times is not None:
-            by[row.case_id, row.metric, row.dims] = times
             sentences[f'{case.check} {row.metric} is in {row.quantity.unit}, converted to {before} as before'] = None
-            was = row.summary
-            parts = (of if of is None else of * times for of in (was.mean, was.std, was.min, was.max))
-            row = row._replace(quantity=replace(row.quantity, unit=before), summary=Summary(was.n, *parts))
+            samples = [(trial, node, value * times) for trial, node, value in row.samples]
+            summary = summarize([value for *_, value in samples])
+            row = row._replace(quantity=replace(row.quantity, unit=before), samples=samples, summary=summary)
         metrics.append(row)
-    samples = [each._replace(value=each.value * by.get(each[:3], 1.0)) for each in report.samples]
-    return replace(report, metrics=metrics, samples=samples), [*sentences]
+    return replace(report, metrics=metrics), [*sentences]

@@ -17,21 +17,21 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from plumbline.causes import Cause
 from plumbline.errors import InputError, expected_one_of
-from plumbline.identity import Pairs, pairs, to_text
+from plumbline.identity import pairs, to_text
 from plumbline.measurement import Measurement
-from plumbline.record import Sample
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
 from postprocess.readers.run_reports import NAME, clock_problems
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, Session
+from postprocess.results.rows import CaseRow, MetricRow, Session, SessionRows
 from postprocess.results.store import Store
 
 Reader = Callable[[Path], Iterator[Measurement | str]]  # a text: a sentence on a part that cannot be read
 _SHOWN = 3  # parts that are named
+_Key = TypeVar('_Key')
 
 
 class Stated(NamedTuple):
@@ -65,7 +65,7 @@ def readers() -> dict[str, EntryPoint]:
 
 def read_files(
     store: Store, paths: Iterable[Path], site: str | None, rules: Rules, *, format: str, stated: Stated | None = None
-) -> Iterator[RunReport | InputError]:
+) -> Iterator[SessionRows | InputError]:
     """Yield the sessions in files of a format, and errors for what cannot be used, for `ingest`."""
     for path in paths:
         try:
@@ -89,7 +89,7 @@ def _reader(name: str) -> Reader:
 
 def read_measurements(
     path: Path, name: str, site: str, rules: Rules = NO_RULES, stated: Stated | None = None
-) -> Iterator[RunReport]:
+) -> Iterator[SessionRows]:
     """Yield the sessions in a file of the format `name`, either all or none. Raises InputError."""
     read = _reader(name)
     if not NAME.fullmatch(site):
@@ -102,22 +102,33 @@ def read_measurements(
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f'{path}: not of the format {name}: {_brief(error)}') from None
+    left_out = [each for each in found if isinstance(each, str)]
+    digest = hashlib.sha256(content).hexdigest()
+    about = Session(
+        site, '', written, written, ran=0, problems=[], report=str(path.absolute()), report_sha256=digest,
+        source=f'{name} file',
+    )  # fmt: skip
     try:
         measurements = [stated.of(each) if stated else each for each in found if isinstance(each, Measurement)]
+        if not measurements:
+            raise ValueError(left_out[0] if left_out else f'has no number that the format {name} names')
+        sessions = [
+            # a session that the file names is identified by its numbers, so a file that has grown does not add it
+            # again; a session without a name is identified by the file
+            _session(about, f'{site} {session} {own if session else digest + str(stated or "")}', own, name, rules)
+            for session, own in _grouped(measurements, lambda of: of.session).items()
+        ]
     except ValueError as error:
         raise InputError(f'{path}: {error}') from None
-    left_out = [each for each in found if isinstance(each, str)]
-    if not measurements:
-        raise InputError(f'{path}: ' + (left_out[0] if left_out else f'has no number that the format {name} names'))
-    digest = hashlib.sha256(content).hexdigest()
-    identity = digest + str(stated or '')
-    sessions: dict[str, list[Measurement]] = defaultdict(list)
-    for measurement in measurements:
-        sessions[measurement.session].append(measurement)
-    yield from [
-        replace(_report(site, session, of_session, written, path, digest, identity, name, rules), notes=_some(left_out))
-        for session, of_session in sessions.items()
-    ]
+    yield from (replace(of, notes=_some(left_out)) for of in sessions)
+
+
+def _grouped(found: Iterable[Measurement], key: Callable[[Measurement], _Key]) -> dict[_Key, list[Measurement]]:
+    """Return the measurements by a key, in the order in which the keys occur."""
+    groups: dict[_Key, list[Measurement]] = defaultdict(list)
+    for each in found:
+        groups[key(each)].append(each)
+    return groups
 
 
 def _some(notes: list[str]) -> tuple[str, ...]:
@@ -134,59 +145,66 @@ def _brief(error: Exception) -> str:
     return re.sub(r'\s+', ' ', text)[:200]
 
 
-def _report(
-    site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, identity: str,
-    name: str, rules: Rules,
-) -> RunReport:  # fmt: skip
-    """Return the measurements of a session as a run report: one case for each check with params, place and node."""
-    times = [each.time or written for each in found]
-    # a session that the file names is identified by its numbers, so a file that has grown does not add it again; a
-    # session without a name is identified by the file
-    of = hashlib.sha256(f'{site} {session} {found if session else identity}'.encode()).hexdigest()
-    by_case: dict[tuple[str, str, str, Pairs, str], list[Measurement]] = defaultdict(list)
-    for each in found:  # each node that measured a case is a job of its own
-        by_case[each.partition, each.environ, each.check, pairs(dict(each.params)), each.node].append(each)
-    about = Session(  # the name begins with the digest, because often only the beginning of a name is shown
-        site, f'{of[:12]}-{name}', min(times), max(times), hostname='', cmdline='', reframe='', selection=[],
-        narrowed_by=[], runs=1, ran=len(by_case), problems=clock_problems(min(times), max(times)),
-        report=str(path.absolute()), report_sha256=digest, source=f'{name} file',
+def _session(file: Session, identity: str, found: list[Measurement], name: str, rules: Rules) -> SessionRows:
+    """Return the measurements of a session of a `file`, which gives the time of numbers without one.
+
+    There is one case for each check with params, place and node: each node that measured a case is a job of its own.
+    """
+    times = [each.time or file.started for each in found]
+    cases = _grouped(found, lambda of: (of.partition, of.environ, of.check, pairs(dict(of.params)), of.node))
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    about = replace(  # the name begins with the digest, because often only the beginning of a name is shown
+        file, session=f'{digest[:12]}-{name}', started=min(times), ended=max(times), ran=len(cases),
+        problems=clock_problems(min(times), max(times)),
     )  # fmt: skip
-    gathered = RunReport(about)
-    for number, ((partition, environ, check, stated, node), of_case) in enumerate(by_case.items()):
-        params, dims_of_case = rules.split(check, stated)
-        text = to_text(params)
-        failed = next((each.failed for each in of_case if each.failed), '')
-        rows: list[tuple[MetricRow, list[Sample]]] = []
-        series: dict[tuple[str, Pairs], list[Measurement]] = defaultdict(list)
-        for measurement in of_case:
-            series[measurement.metric, pairs(dict(measurement.dims))].append(measurement)
-        for (metric, dims), of_series in series.items():
-            first = of_series[0]
-            if len({(each.unit, each.better) for each in of_series}) > 1:
-                raise InputError(f'{path}: {check} {text}: {metric} has several units or directions')
-            row, factor, is_known = rules.metric(check, metric, first.unit, better=first.better)
-            if not is_known and first.judged:
-                gathered.undecided.add((check, row.metric, row.quantity.unit))
-            all_dims = pairs(dict(row.dims) | dict(dims) | dict(dims_of_case))
-            row = row._replace(dims=all_dims, judged=row.judged and first.judged)
-            if twice := [each for each, number in Counter(each.trial for each in of_series).items() if number > 1]:
-                raise InputError(f'{path}: {check} {text}: trial {twice[0]} of {metric} {to_text(dims)} is there twice')
-            faults = {each.trial: _fault(each, each.value * factor, row) for each in of_series}
-            numbers = {each.trial: each.value * factor for each in of_series if not math.isnan(each.value)}
-            samples = [(trial, node, value) for trial, value in numbers.items() if not faults[trial]]
-            fault = next(filter(None, faults.values()), '')
-            failed = failed or fault
-            rows.append((row if samples else row._replace(missing=fault or 'it has no value'), samples))
+    rows = SessionRows(about)
+    for number, of_case in enumerate(cases.values()):
+        first = of_case[0]
         case = CaseRow(
-            number, partition, environ, check, params, name=' %'.join([check, *text.split(',')]),
-            result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
-            trials=max(each.trial for each in of_case), nodes=node.split(',') if node else [],
-            completed=max(each.time or written for each in of_case), provenance={'format': name},
+            number, first.partition, first.environ, first.check, pairs(dict(first.params)), name='', result='',
+            trials=max(each.trial for each in of_case), nodes=first.node.split(',') if first.node else [],
+            completed=max(each.time or file.started for each in of_case), provenance={'format': name},
         )  # fmt: skip
-        gathered.add_case(case, [Cause('said', failed)] if failed else [])
-        for row, samples in rows:
-            gathered.add_series(case, row, samples)
-    return gathered
+        rows.add(*_case(case, of_case, rules))
+    return rows
+
+
+def _case(case: CaseRow, found: list[Measurement], rules: Rules) -> tuple[CaseRow, list[MetricRow]]:
+    """Return a case by the rules of its suite, with its series. Raises ValueError."""
+    params, dims = rules.split(case.check, case.params)
+    case = case._replace(params=params, name=' %'.join([case.check, *to_text(params).split(',')]))
+    by_series = _grouped(found, lambda of: (of.metric, pairs(dict(of.dims))))
+    series = [_series(case, own, dict(of_series) | dict(dims), rules) for (_, of_series), own in by_series.items()]
+    failed = next(filter(None, [*(each.failed for each in found), *(fault for _, fault in series)]), '')
+    case = case._replace(
+        result='fail' if failed else 'pass', fail_phase='sanity' if failed else None,
+        causes=[Cause('said', failed)] if failed else [],
+    )  # fmt: skip
+    return case, [row for row, _ in series]
+
+
+def _series(case: CaseRow, found: list[Measurement], dims: dict[str, str], rules: Rules) -> tuple[MetricRow, str]:
+    """Return a series, and why one of its numbers is no measurement; empty if all are some. Raises ValueError."""
+    first = found[0]
+    of = f'{case.check} {to_text(case.params)}'
+    if len({(each.unit, each.better) for each in found}) > 1:
+        raise ValueError(f'{of}: {first.metric} has several units or directions')
+    if twice := [trial for trial, number in Counter(each.trial for each in found).items() if number > 1]:
+        own = to_text(pairs(dict(first.dims)))
+        raise ValueError(f'{of}: trial {twice[0]} of {first.metric} {own} is there twice')
+    row, factor = rules.metric(case.check, first.metric, first.unit, better=first.better)
+    row = row._replace(
+        dims=pairs(dict(row.dims) | dims), judged=row.judged and first.judged,
+        is_decided=row.is_decided or not first.judged,
+    )  # fmt: skip
+    faults = [_fault(each, each.value * factor, row) for each in found]
+    samples = [
+        (each.trial, each.node, each.value * factor)
+        for each, fault in zip(found, faults, strict=True)
+        if not fault and not math.isnan(each.value)
+    ]
+    fault = next(filter(None, faults), '')
+    return row._replace(missing=None if samples else fault or 'it has no value', samples=samples), fault
 
 
 def _fault(of: Measurement, value: float, row: MetricRow) -> str:

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from plumbline.causes import Cause
 from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
 from plumbline.identity import Pairs, Quantity, pairs
@@ -23,7 +24,7 @@ from plumbline.paths import SCHEMAS, site_folders
 from plumbline.units import UNITS, dimension, factor, plain
 from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
 from postprocess.readers import values
-from postprocess.results.rows import MetricRow
+from postprocess.results.rows import CaseRow, MetricRow
 
 NAME = 'suite.yaml'
 _PATTERNS = ('check', 'metric', 'unit')
@@ -45,15 +46,13 @@ class Rules:
                 keys |= {key: value for key, value in rule.items() if key not in _PATTERNS}
         return keys
 
-    def metric(
-        self, check: str, name: str, unit: str, lower: float | None = None, upper: float | None = None, better: str = ''
-    ) -> tuple[MetricRow, float, bool]:
-        """Return a metric without a number, the factor of its values, and True if its direction is known.
+    def metric(self, check: str, name: str, unit: str, better: str = '') -> tuple[MetricRow, float]:
+        """Return a metric without a number, and the factor of its values.
 
-        `better`: the direction that the file states; a rule overrides it.
+        `better`: the direction that the file states; a rule overrides it. Else the unit decides.
         """
         unit = plain(unit)
-        known = better or values.direction(unit, lower, upper)
+        known = better or values.by_unit(unit)
         rule = self.of(check, name, unit)
         wanted = rule.get('convert_to', unit)
         row = MetricRow(name, (), Quantity(wanted, rule.get('better', known or 'higher')))
@@ -68,23 +67,26 @@ class Rules:
             raise InputError(
                 f'{check} {name}: convert_to of {NAME}: {unit or "no unit"} is not of the same kind as {wanted}'
             )
-        return row, by, bool(known) or 'better' in rule or not row.judged
+        return row._replace(is_decided=bool(known) or 'better' in rule or not row.judged), by
 
     def value(
-        self, check: str, name: str, unit: str, value: float | None, bounds: Sequence[float | None],
+        self, case: CaseRow, name: str, unit: str, value: float | None, bounds: Sequence[float | None],
         is_within: bool | None = None,
-    ) -> values.PerformanceValue:  # fmt: skip
-        """Return a performance value with its `bounds`: reference, and lower and upper bound as parts of it.
+    ) -> tuple[MetricRow, Cause | None]:  # fmt: skip
+        """Return a performance value of a case, and as the cause of a failure that it is beyond its `bounds`.
 
-        `is_within`: see `values.beyond`.
+        `bounds`: reference, and lower and upper bound as parts of it. `is_within`: see `values.beyond`.
         """
         reference, lower, upper = bounds
-        row, factor, is_decided = self.metric(check, name, unit, lower, upper)
+        row, factor = self.metric(case.check, name, unit, values.by_bounds(lower, upper))
         cause = values.beyond(row.metric, unit, value, reference, (lower, upper), is_within)
-        value = None if value is None else value * factor
-        fault = '' if value is None else values.fault(value, row)
-        row = row._replace(missing=fault or None)
-        return values.PerformanceValue(row, None if fault else value, is_decided, cause)
+        _, of_case = self.split(case.check, case.params)
+        row = row._replace(dims=pairs(dict(row.dims) | dict(of_case)))
+        if value is None:
+            return row, cause
+        fault = values.fault(value * factor, row)
+        sample = 1, ','.join(case.nodes), value * factor
+        return row._replace(missing=fault or None, samples=[] if fault else [sample]), cause
 
     def split(self, check: str, params: Pairs) -> tuple[Pairs, Pairs]:
         """Return the params of a case without those that are dims of its metrics, and these dims."""

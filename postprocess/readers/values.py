@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from plumbline.causes import Cause
-from plumbline.identity import Pairs, pairs
 from plumbline.units import UNITS, better, number_in
-from postprocess.results.rows import CaseRow, MetricRow, RunReport
+from postprocess.results.rows import MetricRow
 
 FLOOR_OF_TIMES = 0.05  # times of other suites vary more than rates
 _RATE = re.compile(r'.*/ ?[nmu]?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
@@ -18,36 +17,14 @@ _COST = re.compile(r'.*/ ?(?:op|iter(?:ation)?)')  # such as ns/iter, and B/op o
 _NAMES_OF_TIMES = re.compile(r'time|latency|seconds|duration|lat(?:_|\b)', re.IGNORECASE)  # of metrics without a unit
 
 
-class PerformanceValue(NamedTuple):
-    """A performance value of a test of another suite, by the rules of that suite.
-
-    `row`: its series. `value`: None if it is no measurement. `is_decided`: bounds, unit or a rule say which
-    direction is better. `cause`: that it is beyond its bounds.
-    """
-
-    row: MetricRow
-    value: float | None
-    is_decided: bool
-    cause: Cause | None
-
-
-def add_values(report: RunReport, case: CaseRow, found: Iterable[PerformanceValue], dims: Pairs) -> None:
-    """Add the values of a case of another suite to a report; `dims`: params of the case that are dims of each value."""
-    for row, value, is_decided, _ in found:
-        row = row._replace(dims=pairs(dict(row.dims) | dict(dims)))
-        if not is_decided:
-            report.undecided.add((case.check, row.metric, row.quantity.unit))
-        report.add_series(case, row, [] if value is None else [(1, ','.join(case.nodes), value)])
-
-
-def direction(unit: str, lower: float | None, upper: float | None) -> str | None:
-    """Return the better direction by the only bound, else by the unit; None if neither says it."""
+def by_bounds(lower: float | None, upper: float | None) -> str:
+    """Return the better direction by the only bound; empty without a bound, and with two."""
     if (lower is None) == (upper is None):
-        return _by_unit(unit)
+        return ''
     return 'higher' if upper is None else 'lower'
 
 
-def _by_unit(unit: str) -> str | None:
+def by_unit(unit: str) -> str | None:
     """Return the better direction of a unit; None if the unit does not say it."""
     if unit in UNITS:
         return better(unit)
@@ -60,7 +37,7 @@ def fault(value: float, row: MetricRow) -> str:
     Times, rates and other physical quantities are above 0. A count may be 0, and what is better lower not below.
     """
     unit, lower = row.quantity.unit, row.quantity.better == 'lower'
-    above_zero = bool(_by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row.metric) is not None)
+    above_zero = bool(by_unit(unit)) or (not unit and lower and _NAMES_OF_TIMES.search(row.metric) is not None)
     if not row.judged or value > 0 or not (above_zero or (lower and value < 0)):
         return ''
     wanted = 'a number above 0' if above_zero else 'a number that is not below 0'

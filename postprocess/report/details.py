@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,7 @@ from postprocess.incidents.background import again, name_of
 from postprocess.incidents.failures import UNPROVEN
 from postprocess.incidents.words import with_options
 from postprocess.report.nodes import Band, bands, node_pages
-from postprocess.report.printed import Samples, samples_of
-from postprocess.results.rows import CaseRow
+from postprocess.results.rows import CaseRow, Samples
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.stand_in import FEWEST_NODES
@@ -50,7 +51,7 @@ def unfolded(
     """
     session, results = digest.comparison.session, store.folder.parent
     shown = {job.case_id for one in series for job in one.jobs[:_JOBS] if job.case_id is not None}
-    samples = samples_of(store, session, shown)
+    samples = store.samples(session, shown)
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
@@ -105,9 +106,9 @@ def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
         notices = '' if bound.detectable is None else f', notices a loss of {100 * bound.detectable:.1f} %'
         facts['Limit'] = f'{level}{bound.why}; {(bound.gate or row.standing).replace("_", " ")}{notices}'
     jobs = [
-        [job.verdict, job.case_id, {node: _digits(value for _, value in of) for node, of in by_node.items()}]
+        [job.verdict, job.case_id, {node: _digits(value for *_, value in own) for node, own in by_node}]
         for job in one.jobs[:_JOBS] if job.case_id is not None
-        for by_node in [samples.get((job.case_id, one.series.metric, one.series.dims), {})]
+        for by_node in [groupby(samples.get((job.case_id, one.series.metric, one.series.dims), ()), itemgetter(1))]
     ]  # fmt: skip
     detail = {
         'name': f'{one.series.check} {to_text(one.series.params)} {one.series.name}', 'unit': unit,

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.identity import Pairs, SeriesId, from_text
+from plumbline.identity import SeriesId
 from postprocess.history.digest import Digest
 from postprocess.incidents.known import Known
-from postprocess.results.excerpts import MOST_LINES, Excerpt, Shown, excerpt
-from postprocess.results.rows import CaseRow
-from postprocess.results.store import Session, Store
+from postprocess.results.excerpts import MOST_LINES, Excerpt, Wanted, excerpt
+from postprocess.results.rows import CaseRow, Samples
+from postprocess.results.store import Store
 from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.verdict import BAD, Verdict
 
@@ -23,8 +23,6 @@ _MOST_TEXT = 120_000  # most characters on a page: if random, a quarter of the 0
 _MOST_READ = 256 * 2**20  # most bytes of unpacked archives for a page: a second or two
 _NO_ROOM = 'The page has no room for more output; all of it is in the archive.'
 Cases = Mapping[int, CaseRow]
-# (case, metric, dims) -> node -> (trial, value) of each sample, in the order of the trials
-Samples = dict[tuple[int, str, Pairs], dict[str, list[tuple[int, float]]]]
 
 
 def archives_of(digest: Digest, cases: Cases) -> dict[str, dict[str, list[Verdict]]]:
@@ -47,7 +45,7 @@ def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: St
     `ids`: series -> its number on the page. If all verdicts are good, no archive is read.
     """
     wanted = _wanted(cases, digest)
-    samples = samples_of(store, digest.comparison.session, list(wanted)[:_CASES]) if wanted else {}
+    samples = store.samples(digest.comparison.session, list(wanted)[:_CASES]) if wanted else {}
     by_case: dict[int, dict[str, Any]] = {}
     text, unread = _MOST_TEXT, _MOST_READ
     for number, (id, rows) in enumerate(wanted.items()):
@@ -82,11 +80,11 @@ def printed_of(known: Known, results: Path) -> Excerpt | None:
                 of_case, nodes = case.id, case.nodes
                 own = [id for id in incident.series if id.case == of_case and incident.holds(id, nodes)]
                 if own and case.evidence == incident.archives[0]:
-                    samples = samples_of(store, session, [case.case_id])
+                    samples = store.samples(session, [case.case_id])
                     lower = {id for id, value in incident.values.items() if value.better == 'lower'}
                     lines = [_lines_of(id, -1 if id in lower else 1, False, case, samples) for id in own]
                     return _shown(store, case, lines)
-    return excerpt(results, incident.archives[0], [Shown(id.name) for id in incident.series[:MOST_LINES]])
+    return excerpt(results, incident.archives[0], [Wanted(id.name) for id in incident.series[:MOST_LINES]])
 
 
 def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
@@ -107,36 +105,18 @@ def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
     return {id: list(by_archive.values()) for id, by_archive in by_case.items()}
 
 
-def samples_of(store: Store, session: Session, cases: Iterable[int]) -> Samples:
-    """Return every sample of some cases."""
-    rows = store.select(
-        """
-        SELECT case_id, metric, dims, coalesce(node, '') AS node, list(trial ORDER BY trial) AS trials,
-            list(value ORDER BY trial) AS "values"
-        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
-        """,
-        [session],
-        wanted={'case_id': list(cases)},
-    )
-    samples: Samples = {}
-    for case, metric, dims, node, trials, values in map(dict.values, rows):
-        samples.setdefault((case, metric, from_text(dims)), {})[node] = list(zip(trials, values, strict=True))
-    return samples
-
-
-def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Shown:
+def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Wanted:
     """Return the trial of a series to show: one without its number, else the worst; for an invalid series the best."""
-    by_node = samples.get((case.case_id, id.metric, id.dims), {})
-    own = dict(sample for of_node in by_node.values() for sample in of_node)
+    own = {trial: value for trial, _, value in samples.get((case.case_id, id.metric, id.dims), ())}
     if not own:
-        return Shown(id.name)
+        return Wanted(id.name)
     if lacking := [trial for trial in range(1, (case.trials or 0) + 1) if trial not in own]:
-        return Shown(id.name, lacking[0])
+        return Wanted(id.name, lacking[0])
     trial = min(own, key=lambda trial: (-sign if invalid else sign) * own[trial])
-    return Shown(id.name, trial, lost=False)
+    return Wanted(id.name, trial, lost=False)
 
 
-def _shown(store: Store, case: CaseRow, lines: Sequence[Shown]) -> Excerpt:
+def _shown(store: Store, case: CaseRow, lines: Sequence[Wanted]) -> Excerpt:
     """Return the excerpt of the output of a case that has `lines`."""
     failed = not reached_its_end(case.result, case.fail_phase)
     return excerpt(store.folder.parent, case.evidence, lines[:MOST_LINES], case.nodes, failed)

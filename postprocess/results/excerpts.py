@@ -12,11 +12,9 @@ import io
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +31,9 @@ WIDTH = 160  # most characters of a line; programs print tables of 80 to 132
 RUNS = 3  # most runs shown of a case; further ones are similar
 MOST_READ = 64 * 2**20  # most unpacked bytes read of an archive, a third of a second; one case has some MiB
 _AT_ONCE = 2**17
+_Content = bytes | memoryview
+_Files = dict[str, memoryview]  # name below the folder of the job -> content, which is not copied
 _RUN = re.compile(r'trial_(\d{1,9})/[^/]+')
-_OF_RUN = ('stdout', 'stderr', 'exit_code')
 _OF_JOB = ('place.err', 'rfm_job.err')  # shown if no program printed anything
 _SAID = {
     'read': 'marked: where the check read the numbers',
@@ -42,11 +41,10 @@ _SAID = {
     'none': 'the check found no number of the metric in it',
     'unknown': 'which lines the numbers come from is not known',
 }
-_Files = Iterator[tuple[str, Callable[[], bytes]]]  # (name below the folder of the job, function that reads the file)
 
 
 @dataclass(frozen=True)
-class Shown:
+class Wanted:
     """A metric with its dims whose lines are shown, in a `trial`; None: in any trial.
 
     `lost`: True if it has no number there.
@@ -82,7 +80,7 @@ class Excerpt:
 
 
 def excerpt(
-    results: Path, evidence: str, wanted: Sequence[Shown], nodes: Iterable[str] = (), failed: bool = False
+    results: Path, evidence: str, wanted: Sequence[Wanted], nodes: Iterable[str] = (), failed: bool = False
 ) -> Excerpt:
     """Return the parts of what a case printed; `evidence`: its archive below `results`.
 
@@ -94,62 +92,65 @@ def excerpt(
         return Excerpt([], f'The output is not shown: its archive is not in {EVIDENCE}/ of the results.')
     if not path.is_file():
         return Excerpt([], 'The output is gone: its archive was removed, as ci/nightly --evidence keeps only so much.')
-    search, bounded, problem = _Search(wanted, failed), _Bounded(), ''
+    content, problem = _unpacked(path)
+    files: _Files = {}
     try:
-        with gzip.open(path) as bounded.stream, tarfile.open(fileobj=bounded, mode='r|') as archive:
-            search.read(_files(archive, ','.join(nodes)))
-            while bounded.read(_AT_ONCE):  # to the checksum at its end: a flipped bit shows another text, or none
-                pass
-    except _TooMuch:
-        problem = f'Of its archive only the first {MOST_READ // 2**20} MiB were read.'
-    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError) as error:
-        why = ' '.join(str(error).split())[:WIDTH] or type(error).__name__
-        problem = f'The output may be wrong or not complete: its archive is damaged or cannot be read: {why}.'
-    parts = search.parts()
-    return Excerpt(parts, problem or ('' if parts else 'Its programs printed nothing.'), bounded.count)
+        for name, data in _files(content, ','.join(nodes)):
+            files[name] = data
+    except (tarfile.TarError, ValueError) as error:
+        problem = problem or _damaged(error)
+    parts = _passages(files, wanted, failed)
+    return Excerpt(parts, problem or ('' if parts else 'Its programs printed nothing.'), len(content))
 
 
 # The archive
 
 
-class _TooMuch(Exception):
-    """Raised if an archive is larger than `MOST_READ`."""
+def _unpacked(path: Path) -> tuple[bytes, str]:
+    """Return at most `MOST_READ` bytes of an archive, and a sentence if there are more or if it is damaged."""
+    content, problem = io.BytesIO(), ''
+    try:
+        with gzip.open(path) as stream:
+            # to the checksum at its end: a flipped bit shows another text, or none
+            while content.tell() <= MOST_READ and (part := stream.read1(_AT_ONCE)):
+                content.write(part)
+    except (OSError, EOFError, zlib.error) as error:
+        problem = _damaged(error)
+    if content.tell() > MOST_READ:
+        problem = f'Of its archive only the first {MOST_READ // 2**20} MiB were read.'
+        content.truncate(MOST_READ)
+    return content.getvalue(), problem
 
 
-class _Bounded(io.RawIOBase):
-    """The unpacked bytes of an archive, at most `MOST_READ`; `count`: number of bytes that were read."""
-
-    stream: gzip.GzipFile
-    count = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` further bytes. Raises _TooMuch."""
-        data = self.stream.read(size)
-        self.count += len(data)
-        if self.count > MOST_READ:
-            raise _TooMuch
-        return data
+def _damaged(error: Exception) -> str:
+    """Return a sentence on an archive that cannot be read."""
+    why = ' '.join(str(error).split())[:WIDTH] or type(error).__name__
+    return f'The output may be wrong or not complete: its archive is damaged or cannot be read: {why}.'
 
 
-def _files(archive: tarfile.TarFile, place: str) -> _Files:
-    """Yield the files of a job, in the order in which they were packed; of a node sweep only those of `place`."""
-    for member in archive:
-        name, of_place = member.name.partition('/')[2], f'places/{place}'
-        if not member.isreg() or member.issparse() or (name.startswith('places/') and not name.startswith(of_place)):
-            continue
+def _files(content: bytes, place: str) -> Iterator[tuple[str, memoryview]]:
+    """Yield name and content of each file of a job, in the order in which they were packed.
+
+    Of the archive of a node sweep only the files of `place`. Raises tarfile.TarError.
+    """
+    for name, data in _members(content):
+        name, of_place = name.partition('/')[2], f'places/{place}'
         if name == f'{of_place}.tar':
-            with tarfile.open(fileobj=io.BytesIO(_content(archive, member)), mode='r:') as packed:
-                for inner in sorted(packed.getmembers(), key=lambda inner: inner.name):
-                    if inner.isreg() and not inner.issparse():
-                        yield inner.name.removeprefix('./'), partial(_content, packed, inner)
-        else:
-            yield name.removeprefix(f'{of_place}/'), partial(_content, archive, member)
+            packed = dict(_members(bytes(data)))
+            yield from ((inner.removeprefix('./'), packed[inner]) for inner in sorted(packed))
+        elif not name.startswith('places/') or name.startswith(of_place):
+            yield name.removeprefix(f'{of_place}/'), data
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    """Return the bytes of a file in an archive."""
-    stream = archive.extractfile(member)
-    return stream.read() if stream else b''
+def _members(content: bytes) -> Iterator[tuple[str, memoryview]]:
+    """Yield name and content of each regular file in an archive. Raises tarfile.TarError."""
+    with tarfile.open(fileobj=io.BytesIO(content), mode='r:') as archive:
+        for member in archive:
+            if member.isreg() and not member.issparse():
+                data = memoryview(content)[member.offset_data : member.offset_data + member.size]
+                if len(data) < member.size:
+                    raise tarfile.ReadError('unexpected end of data')
+                yield member.name, data
 
 
 class _Run(NamedTuple):
@@ -157,98 +158,76 @@ class _Run(NamedTuple):
 
     folder: str
     trial: int
-    files: dict[str, bytes]
+    files: _Files
 
     @property
     def failed(self) -> bool:
         """True if the program failed, or was still running when its job ended."""
-        return self.files.get('exit_code', b'').strip() != b'0'
+        return bytes(self.files.get('exit_code', b'')).strip() != b'0'
+
+    def is_of(self, metric: Wanted) -> bool:
+        """Return True if the metric is wanted of this trial."""
+        return metric.trial in (None, self.trial)
 
 
-class _Search:
-    """The search for the runs with the wanted metrics."""
+def _passages(files: _Files, wanted: Sequence[Wanted], failed: bool) -> list[Passage]:
+    """Return the lines of the outputs and the ends of standard error; if no program printed, the errors of the job."""
+    lines = _noted(files.get(NUMBERS, b'{}'))
+    runs: dict[str, _Run] = {}
+    for name, content in files.items():
+        folder, _, file = name.rpartition('/')
+        if match := _RUN.fullmatch(folder):
+            runs.setdefault(folder, _Run(folder, int(match[1]), {})).files[file] = content
+    shown = {run.folder for metric in wanted for run in _runs_with(metric, [*runs.values()], lines)}
+    chosen = [run for run in runs.values() if run.folder in shown or (failed and run.failed)]
+    outputs = [(run, _output(run, lines, wanted)) for run in chosen or [*runs.values()][-1:]]
+    names = [metric.name for metric in wanted]
+    outputs.sort(
+        key=lambda of: (
+            not (failed and of[0].failed),
+            min((names.index(name) for name in of[1].marks), default=len(names)),
+        )
+    )
+    parts, room = [], MOST_LINES
+    for run, output in outputs[:RUNS]:
+        part = output.part(room)
+        room -= len(part.lines)
+        parts += [part, _end(f'{run.folder}/stderr', run.files.get('stderr', b''), LAST_ERRORS)]
+    if not any(part.lines for part in parts):
+        parts = [_end(name, files.get(name, b''), LAST_ERRORS) for name in _OF_JOB]
+    return [part for part in parts if part.lines]
 
-    def __init__(self, wanted: Sequence[Shown], failed: bool):
-        self.wanted, self.failed = wanted, failed
-        self.lines: Lines = {}  # the lines of which the check noted that it read them
-        self.noted: dict[str, set[str]] = {}  # run, trial or '' for all -> metrics that were read there
-        self.left = list(wanted)
-        self.runs: list[_Run] = []
-        self.last: list[_Run] = []  # shown if no run has a wanted metric
-        self.job: dict[str, bytes] = {}
 
-    def read(self, files: _Files) -> None:
-        """Read the files until everything that is wanted is found."""
-        for folder, of in groupby(files, key=lambda file: file[0].rpartition('/')[0]):
-            names = _OF_RUN if folder else (NUMBERS, *_OF_JOB)
-            own = {
-                name.rpartition('/')[2]: content()
-                for name, content in of
-                if name.rpartition('/')[2] in names or name in self.lines
-            }
-            if match := _RUN.fullmatch(folder):
-                self._keep(_Run(folder, int(match[1]), own))
-            elif not folder:
-                self._note(own.pop(NUMBERS, b'{}'))
-                self.job |= own
-            if self.lines and not self.left and not self.failed:
-                return
+def _noted(content: _Content) -> Lines:
+    """Return the lines that the check noted that it read; without its file of numbers no line is marked."""
+    with suppress(RecordError):
+        return read_numbers(bytes(content))
+    return {}
 
-    def _note(self, content: bytes) -> None:
-        """Note the lines that the check read, from its file of numbers."""
-        with suppress(RecordError):  # without it no line is marked
-            self.lines |= read_numbers(content)
-        for file, of in self.lines.items():
-            for part in (file.rpartition('/')[0], file.partition('/')[0], ''):
-                self.noted.setdefault(part, set()).update(of)
 
-    def _keep(self, run: _Run) -> None:
-        """Keep a run that has a wanted metric, or that failed."""
-        here, trial, every = (self.noted.get(part, set()) for part in (run.folder, f'trial_{run.trial}', ''))
-        own = [metric for metric in self.left if metric.trial in (None, run.trial)]
-        hits = {
-            metric
-            for metric in own
-            if metric.name in here or metric.name not in (every if metric.trial is None else trial)
-        }
-        if hits or (self.failed and run.failed):
-            self.runs.append(run)
-        self.last = [run]
-        self.left = [metric for metric in self.left if metric not in hits or metric.name not in here]
+def _runs_with(metric: Wanted, runs: Sequence[_Run], lines: Lines) -> list[_Run]:
+    """Return the first run from which a metric was read; all runs of its trial if it was read from none."""
+    own = [run for run in runs if run.is_of(metric)]
+    read = {
+        file.rpartition('/')[0]
+        for file, of in lines.items()
+        if metric.name in of and (metric.trial is None or file.startswith(f'trial_{metric.trial}/'))
+    }
+    return [run for run in own if run.folder in read][:1] if read else own
 
-    def parts(self) -> list[Passage]:
-        """Return the lines of the outputs and the ends of standard error.
 
-        If no program printed, the errors of the job.
-        """
-        outputs = [(run, self._output(run)) for run in self.runs or self.last]
-        outputs.sort(key=lambda of: (not (self.failed and of[0].failed), not of[1].marks, self._rank(of[1])))
-        parts, room = [], MOST_LINES
-        for run, output in outputs[:RUNS]:
-            part = output.part(room)
-            room -= len(part.lines)
-            parts += [part, _end(f'{run.folder}/stderr', run.files.get('stderr', b''), LAST_ERRORS)]
-        if not any(part.lines for part in parts):
-            parts = [_end(name, self.job.get(name, b''), LAST_ERRORS) for name in _OF_JOB]
-        return [part for part in parts if part.lines]
-
-    def _rank(self, output: _MarkedFile) -> int:
-        """Return the index of the first wanted metric that an output has."""
-        return next((i for i, metric in enumerate(self.wanted) if metric.name in output.marks), len(self.wanted))
-
-    def _output(self, run: _Run) -> _MarkedFile:
-        """Return the output of a run with its marked lines."""
-        read = {file: of for file, of in self.lines.items() if file.startswith(f'{run.folder}/')}
-        file, noted = next(iter(read.items()), (f'{run.folder}/stdout', {}))
-        lines = _lines(run.files.get(file.rpartition('/')[2], b''))
-        own = [metric for metric in self.wanted if metric.trial in (None, run.trial)]
-        marks, how = {metric.name: noted[metric.name] for metric in own or self.wanted if metric.name in noted}, 'read'
-        if not marks and noted and own and self.noted[''].isdisjoint(metric.name for metric in own):
-            every = sorted({line for of in noted.values() for line in of})
-            marks, how = {metric.name: every for metric in own}, 'computed'
-        if not marks:
-            how = 'none' if file in read and all(metric.lost for metric in own) else 'unknown'
-        return _MarkedFile(file, lines, marks, how)
+def _output(run: _Run, lines: Lines, wanted: Sequence[Wanted]) -> _MarkedFile:
+    """Return the output of a run with its marked lines."""
+    read = {file: of for file, of in lines.items() if file.startswith(f'{run.folder}/')}
+    file, noted = next(iter(read.items()), (f'{run.folder}/stdout', {}))
+    own = [metric for metric in wanted if run.is_of(metric)]
+    marks, how = {metric.name: noted[metric.name] for metric in own or wanted if metric.name in noted}, 'read'
+    if not marks and noted and own and not any(metric.name in of for of in lines.values() for metric in own):
+        every = sorted({line for of in noted.values() for line in of})
+        marks, how = {metric.name: every for metric in own}, 'computed'
+    if not marks:
+        how = 'none' if file in read and all(metric.lost for metric in own) else 'unknown'
+    return _MarkedFile(file, _lines(run.files.get(file.rpartition('/')[2], b'')), marks, how)
 
 
 class _MarkedFile(NamedTuple):
@@ -276,7 +255,7 @@ class _MarkedFile(NamedTuple):
         return Passage(caption, [(line, _shown(self.lines[line - 1])) for line in chosen], shown)
 
 
-def _end(name: str, content: bytes, most: int) -> Passage:
+def _end(name: str, content: _Content, most: int) -> Passage:
     """Return the last `most` lines of a file."""
     lines = _lines(content)
     last = range(max(1, len(lines) - most + 1), len(lines) + 1)
@@ -284,9 +263,10 @@ def _end(name: str, content: bytes, most: int) -> Passage:
     return Passage(caption, [(line, _shown(lines[line - 1])) for line in last])
 
 
-def _lines(content: bytes) -> list[str]:
+def _lines(content: _Content) -> list[str]:
     """Return the lines of a file as a check reads them, without empty lines at the end."""
-    return plain(content.decode('utf-8', errors='replace')).rstrip('\n').split('\n') if content.strip() else []
+    text = str(content, 'utf-8', errors='replace')
+    return plain(text).rstrip('\n').split('\n') if text.strip() else []
 
 
 def _shown(line: str) -> str:

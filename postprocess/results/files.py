@@ -15,9 +15,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import write_whole
 from plumbline.problems import Problem
-from postprocess.results.rows import Session, columns_of
+from postprocess.results.rows import Session
 from postprocess.results.tables import JUDGED, SCHEMA, TABLES
 
 _CHANGED = 'its bytes are not those that were written'
@@ -74,15 +74,14 @@ def write_session(index: Path, session: Session, tables: Mapping[str, pa.Table])
         sums[table] = zlib.crc32(whole)
     sums['sessions'] = _checksum_of(sessions_to_arrow([session]).to_pylist()[0])
     contents[index] = _as_parquet(sessions_to_arrow([replace(session, checksums=json.dumps(sums))]))
-    write_whole({path: partial(_write, whole) for path, whole in contents.items()})
+    write_whole({path: methodcaller('write', whole) for path, whole in contents.items()})
 
 
-def to_arrow(table: str, session: str, rows: Sequence[NamedTuple]) -> pa.Table:
-    """Return typed rows as an Arrow table. Raises TypeError, ValueError or OverflowError."""
-    schema = TABLES[table]
-    columns: dict[str, Sequence[Any]] = {'schema': [SCHEMA] * len(rows), 'session': [session] * len(rows)}
-    columns |= columns_of(rows) if rows else {}
-    return pa.table([pa.array(columns.get(field.name, ()), field.type) for field in schema], schema=schema)
+def to_arrow(table: str, session: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Return the rows of a session as an Arrow table. Raises TypeError, ValueError or OverflowError."""
+    schema, rows = TABLES[table], len(next(iter(columns.values()), ()))
+    whole = {'schema': [SCHEMA] * rows, 'session': [session] * rows, **columns}
+    return pa.table([pa.array(whole.get(field.name, ()), field.type) for field in schema], schema=schema)
 
 
 def sessions_to_arrow(sessions: Iterable[Session]) -> pa.Table:
@@ -113,11 +112,6 @@ def _as_parquet(rows: pa.Table) -> bytes:
     stream = io.BytesIO()
     pq.write_table(rows, stream, write_page_checksum=True)
     return stream.getvalue()
-
-
-def _write(content: bytes, stream: BinaryIO) -> None:
-    """Write `content` to a stream."""
-    stream.write(content)
 
 
 def _checksum_of(row: Mapping[str, Any]) -> int:
@@ -169,7 +163,7 @@ def verify(path: Path) -> None:
             return
         for wait in (0.1, 0.4, 0):  # another process may be replacing it by a later report of the session
             sums = json.loads(read_session(in_table(path, 'sessions')).checksums or '{}')
-            if sums[path.parts[-4]] == _checksum(path):
+            if sums[path.parts[-4]] == zlib.crc32(path.read_bytes()):
                 break
             if not wait:
                 raise ValueError(_CHANGED)
@@ -181,15 +175,6 @@ def _state(path: Path) -> _State:
     """Return what changes when a file is replaced. Raises OSError."""
     stat = path.stat()
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _checksum(path: Path) -> int:
-    """Return the checksum of a file. Raises OSError."""
-    checksum = 0
-    with path.open('rb') as stream:
-        while part := stream.read(2**20):
-            checksum = zlib.crc32(part, checksum)
-    return checksum
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,14 +72,10 @@ def _kept(index: Path, store: Path) -> Path:
                 raise InputError(
                     f'{path}: its bytes are not those that were written: remove it, and ingest its reports again'
                 )
-            contents[in_table(copy, table)] = partial(_write, content)
+            contents[in_table(copy, table)] = methodcaller('write', content)
         write_whole(contents)
         shutil.copy(index.with_suffix('.sums'), copy.with_suffix('.sums'))
     return copy
-
-
-def _write(content: bytes, stream: BinaryIO) -> None:
-    stream.write(content)
 
 
 def _of_session(path: Path, table: str, session: str) -> pa.Table:

@@ -43,17 +43,17 @@ class Session:
     session: str
     started: datetime
     ended: datetime
-    hostname: str
-    reframe: str
-    cmdline: str
-    selection: list[str]
-    narrowed_by: list[str]
-    runs: int
     ran: int
     problems: list[Problem]
     report: str
     report_sha256: str
     source: str
+    hostname: str = ''
+    reframe: str = ''
+    cmdline: str = ''
+    selection: list[str] = field(default_factory=list)
+    narrowed_by: list[str] = field(default_factory=list)
+    runs: int = 1
     user: str | None = None
     mode: str | None = None
     expected: int | None = None
@@ -151,7 +151,11 @@ class CaseRow(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """A series in a run of a case; None: not known. `RunReport.add_series` gives it its case and its numbers."""
+    """A series in a run of a case; None: not known. `SessionRows.add` gives it its case, its status and its statistics.
+
+    Not stored here: `samples`, which have a table of their own, and `is_decided`, False if neither bounds nor unit nor
+    a rule say whether higher or lower is better.
+    """
 
     metric: str
     dims: Pairs
@@ -164,51 +168,67 @@ class MetricRow(NamedTuple):
     case_id: int = NO_CASE
     status: Status = 'missing'
     summary: Summary = NOTHING
+    samples: Sequence[Sample] = ()
+    is_decided: bool = True
 
 
-class SampleRow(NamedTuple):
-    """A sample of a series; `node`: names joined by commas."""
-
-    case_id: int
-    metric: str
-    dims: Pairs
-    trial: int
-    node: str
-    value: float
+#: (case_id, metric, dims) -> samples.
+Samples = Mapping[tuple[int, str, Pairs], Sequence[Sample]]
 
 
 @dataclass
-class RunReport:
-    """One session, as a reader collects its rows.
+class SessionRows:
+    """The rows of one session, as a reader collects them and the store returns them.
 
-    Not stored: `notes`, sentences for the person who ingests it; `undecided`: (check, metric, unit) of metrics for
-    which neither bounds nor unit nor a rule say whether higher or lower is better.
+    Of the store, series have no samples. `notes`: sentences for the person who ingests the session.
     """
 
     session: Session
     notes: Sequence[str] = ()
     cases: list[CaseRow] = field(default_factory=list)
     metrics: list[MetricRow] = field(default_factory=list)
-    samples: list[SampleRow] = field(default_factory=list)
-    undecided: set[tuple[str, str, str]] = field(default_factory=set)
 
-    def add_case(self, case: CaseRow, causes: Sequence[Cause]) -> None:
-        """Add a case with what is wrong with it."""
+    def add(self, case: CaseRow, series: Iterable[MetricRow]) -> None:
+        """Add a case and its series; each text of its causes becomes one line."""
         plain = []
-        for cause in causes:
+        for cause in case.causes:
             texts: dict[str, Any] = {
                 name: one_line(of) or '' for name, of in vars(cause).items() if isinstance(of, str)
             }
             plain.append(replace(cause, **texts))
         self.cases.append(case._replace(causes=plain))
+        for row in series:
+            found = summarize([value for *_, value in row.samples])
+            is_finite = found.mean is not None and math.isfinite(found.mean)
+            status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
+            self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
 
-    def add_series(self, case: CaseRow, row: MetricRow, samples: Sequence[Sample]) -> None:
-        """Add a series of a case with its samples, their statistics and the status."""
-        found = summarize([value for *_, value in samples])
-        is_finite = found.mean is not None and math.isfinite(found.mean)
-        status = status_of(case.result, case.fail_phase, bool(row.invalid), found.n, is_finite)
-        self.metrics.append(row._replace(case_id=case.case_id, status=status, summary=found))
-        self.samples += [SampleRow(case.case_id, row.metric, row.dims, *sample) for sample in samples]
+    def columns(self, table: str) -> dict[str, Sequence[Any]]:
+        """Return the rows of a table of the store as columns, and columns that the table does not have."""
+        if table != 'samples':
+            return columns_of(self.cases if table == 'cases' else self.metrics)
+        write, _ = _PAIRS
+        of_each = [(row.case_id, row.metric, write(row.dims), len(row.samples)) for row in self.metrics]
+        samples = [sample for row in self.metrics for sample in row.samples]
+        return {
+            'case_id': [case for case, _, _, n in of_each for _ in range(n)],
+            'metric': [metric for _, metric, _, n in of_each for _ in range(n)],
+            'dims': [dims for _, _, dims, n in of_each for _ in range(n)],
+            'trial': [trial for trial, _, _ in samples],
+            'node': [node for _, node, _ in samples],
+            'value': [value for _, _, value in samples],
+        }
+
+    @property
+    def number_of_samples(self) -> int:
+        """The number of samples of all series."""
+        return sum(len(row.samples) for row in self.metrics)
+
+    @property
+    def undecided(self) -> set[tuple[str, str, str]]:
+        """(check, metric, unit) of the series whose better direction is assumed."""
+        checks = {case.case_id: case.check for case in self.cases}
+        return {(checks[row.case_id], row.metric, row.quantity.unit) for row in self.metrics if not row.is_decided}
 
 
 @lru_cache(2**14)  # most cases of a session say the same
@@ -241,7 +261,6 @@ _TEXTS: dict[type, dict[str, tuple[Callable[[Any], str | None], Callable[[Any], 
         'causes': (lambda causes: json.dumps([*map(vars, causes)]), causes_in),
     },
     MetricRow: {'dims': _PAIRS},
-    SampleRow: {'dims': _PAIRS},
 }
 # The fields of rows that are several columns in the store, and their type.
 _PARTS: dict[str, type[Quantity | Summary]] = {'quantity': Quantity, 'summary': Summary}
@@ -249,7 +268,9 @@ _Row = TypeVar('_Row', bound=NamedTuple)
 
 
 def columns_of(rows: Sequence[NamedTuple]) -> dict[str, Sequence[Any]]:
-    """Return typed rows of one kind as columns of a table of the store."""
+    """Return typed rows of one kind as columns of a table of the store; none without rows."""
+    if not rows:
+        return {}
     kind = type(rows[0])
     columns: dict[str, Sequence[Any]] = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
     for name, (write, _) in _TEXTS[kind].items():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ import pyarrow as pa
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import write_text
-from plumbline.identity import short_name
+from plumbline.identity import from_text, short_name
 from plumbline.paths import is_elsewhere
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import judged
@@ -45,7 +45,7 @@ from postprocess.results.files import (
     verify,
     write_session,
 )
-from postprocess.results.rows import CaseRow, MetricRow, RunReport, typed, typed_row
+from postprocess.results.rows import CaseRow, MetricRow, Samples, SessionRows, typed, typed_row
 from postprocess.results.rows import Session as Session
 from postprocess.results.tables import JUDGED, OF_CASES, RELATIONS, TABLES
 
@@ -85,13 +85,13 @@ class Store:
 
     # Writing
 
-    def add(self, report: RunReport) -> bool:
+    def add(self, rows: SessionRows) -> bool:
         """Write a session; return False if the store already has it, from the same report or another source.
 
         A later report of a stored session, in which cases have run again, replaces the earlier one. Raises
         ForgottenError for a session that was taken out.
         """
-        new = report.session
+        new = rows.session
         for forgotten in self.forgotten(new.site):
             if forgotten.session == new.session:
                 raise self._gone(forgotten)
@@ -109,7 +109,7 @@ class Store:
         table, tables = '', {}
         try:
             for table in OF_CASES:
-                tables[table] = to_arrow(table, new.session, getattr(report, table))
+                tables[table] = to_arrow(table, new.session, rows.columns(table))
             table = 'sessions'
             write_session(index, new, tables)
         except InputError:
@@ -254,9 +254,19 @@ class Store:
         """Return the rows of the cases of one session."""
         return typed(CaseRow, read_table(self.path('cases', session)))
 
-    def metrics(self, session: Session) -> list[MetricRow]:
-        """Return the rows of the metrics of one session."""
-        return typed(MetricRow, read_table(self.path('metrics', session)))
+    def rows(self, session: Session) -> SessionRows:
+        """Return the rows of one session, without its samples."""
+        metrics = typed(MetricRow, read_table(self.path('metrics', session)))
+        return SessionRows(session, cases=self.cases(session), metrics=metrics)
+
+    def samples(self, session: Session, cases: Iterable[int]) -> Samples:
+        """Return every sample of some cases of one session, of a series sorted by node and trial."""
+        sql = """
+            SELECT case_id, metric, dims, list((trial, node, value) ORDER BY node, trial)
+            FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims
+        """
+        rows = self.select(sql, [session], wanted={'case_id': list(cases)})
+        return {(case, metric, from_text(dims)): samples for case, metric, dims, samples in map(dict.values, rows)}
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold only the rows of `sessions`.
@@ -268,13 +278,13 @@ class Store:
         with self._prepared(sql, sessions, more) as whole:
             return self._duckdb.sql(whole).to_arrow_table()
 
-    def query_portions(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> Iterator[pa.Table]:
+    def query_portions(self, sql: str, sessions: Sequence[Session]) -> Iterator[pa.Table]:
         """Yield the result of a query for each portion of `sessions`, in memory that does not grow with their number.
 
         `night` is the index in all `sessions`. Only for queries that ask for nothing across sessions.
         """
         for begin, some in portions(sessions) if sessions else [(0, sessions)]:
-            with self._prepared(sql, some, more, begin) as whole:
+            with self._prepared(sql, some, {}, begin) as whole:
                 table = self._duckdb.sql(whole).to_arrow_table()
             yield table
 

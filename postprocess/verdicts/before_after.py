@@ -119,8 +119,8 @@ class _Read:
     @classmethod
     def of(cls, store: Store, session: Session, turn: int = 0) -> _Read:
         """Read a session from the store."""
-        cases = store.cases(session)
-        return cls(session, cases, measured(cases, store.metrics(session)), turn)
+        rows = store.rows(session)
+        return cls(session, rows.cases, measured(rows), turn)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +13,7 @@ from numpy import ndarray
 
 from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
-from postprocess.results.rows import CaseRow, MetricRow, typed, typed_row
+from postprocess.results.rows import CaseRow, MetricRow, SessionRows, typed, typed_row
 from postprocess.results.store import Session, Store, portions
 from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END, facts_in_sql
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
@@ -216,16 +215,16 @@ def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     """Return the series that at least one session failed to measure, one refusal for each cause."""
     cases, metrics = (store.query(_UNMEASURED.format(table=table), sessions) for table in ('cases', 'metrics'))
-    nights: dict[int, tuple[list[CaseRow], list[MetricRow]]] = defaultdict(lambda: ([], []))
+    rows = [SessionRows(session) for session in sessions]
     for night, case in zip(cases['night'].to_pylist(), typed(CaseRow, cases), strict=True):
-        nights[night][0].append(case)
+        rows[night].cases.append(case)
     for night, metric in zip(metrics['night'].to_pylist(), typed(MetricRow, metrics), strict=True):
-        nights[night][1].append(metric)
+        rows[night].metrics.append(metric)
     refusals: dict[tuple[SeriesId, str], list[str]] = {}
-    for night, own in sorted(nights.items()):
-        for row in measured(*own):
+    for of_session in rows:
+        for row in measured(of_session):
             if row.status != 'measured':
-                refusals.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
+                refusals.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(of_session.session.session)
     return [Refusal(of, cause, tuple(names)) for (of, cause), names in refusals.items()]
 
 

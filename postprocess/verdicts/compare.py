@@ -43,8 +43,8 @@ def judge_session(
     what was wrong in the sessions that may stand in for a baseline, see `stand_in.first_sessions`. Raises SiteError if
     a file of the site is wrong, InputError if the store or a report cannot be read or a report is of another site.
     """
-    cases = store.cases(session)
-    rows = measured(cases, store.metrics(session))
+    stored = store.rows(session)
+    cases, rows = stored.cases, measured(stored)
     lookup = load_references(session.site, root)
     rows = without_judgement(with_reruns(rows, reruns, session), lookup)
     policy = site_policy(session, root)
@@ -176,7 +176,7 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
             continue
         known.add(again_session.session)
         again: dict[SeriesId, list[Measured]] = {}
-        for row in measured(report.cases, report.metrics):
+        for row in measured(report):
             again.setdefault(row.id, []).append(row)
         several = {of for of, n in Counter(row.id for row in rows).items() if n > 1}
         rows = [

@@ -12,7 +12,7 @@ from plumbline.causes import Cause, Code, sentence
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.record import NOTHING, Purpose, Summary
 from plumbline.references import MODES
-from postprocess.results.rows import NO_CASE, CaseRow, MetricRow
+from postprocess.results.rows import NO_CASE, CaseRow, MetricRow, SessionRows
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, Status, reached_its_end
 
@@ -191,7 +191,7 @@ def is_not_for_this_place(case: CaseRow) -> bool:
 
 def measured_in(store: Store, session: Session) -> list[Measured]:
     """Return every series of every case of a session, read from the store."""
-    return measured(store.cases(session), store.metrics(session))
+    return measured(store.rows(session))
 
 
 def last_runs(cases: Iterable[CaseRow]) -> list[CaseRow]:
@@ -199,14 +199,14 @@ def last_runs(cases: Iterable[CaseRow]) -> list[CaseRow]:
     return [runs[-1] for runs in runs_of(cases)]
 
 
-def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
-    """Return every series of every case, from a session's rows of the tables `cases` and `metrics`."""
+def measured(rows: SessionRows) -> list[Measured]:
+    """Return every series of every case of a session."""
     declared: dict[int, dict[tuple[str, Pairs], MetricRow]] = {}
-    for row in metrics:
+    for row in rows.metrics:
         declared.setdefault(row.case_id, {})[row.metric, row.dims] = row
-    stacks = broken_stacks(cases)
+    stacks = broken_stacks(rows.cases)
     all_series = []
-    for runs in runs_of(case for case in cases if not case.fixture):
+    for runs in runs_of(case for case in rows.cases if not case.fixture):
         failures = [failure_of(case, stacks.get((case.partition, case.environ))) for case in runs]
         series = {key: row for case in runs for key, row in declared.get(case.case_id, {}).items()}
         first, mode = runs[0], next(filter(None, (smallest_mode(case.tags) for case in runs)), '')

@@ -78,10 +78,11 @@ def keys_of(path, name):
         cases = {case.case_id: case for case in report.cases}
         told += [sentence(case.causes, case.evidence) for case in report.cases if case.result == 'fail']
         told += [row.missing for row in report.metrics if row.missing]
-        for row in report.samples:
+        for row in report.metrics:
             case = cases[row.case_id]
             series = case.partition, case.check, to_text(case.params), row.metric, to_text(row.dims)
-            numbers_of[(*series, row.node, row.trial, str(report.session.started))] = row.value
+            for trial, node, value in row.samples:
+                numbers_of[(*series, node, trial, str(report.session.started))] = value
     return numbers_of, told
 
 

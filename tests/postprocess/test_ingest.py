@@ -13,7 +13,7 @@ from run_reports import SITE, case, metric, report, rows_of
 from plumbline.errors import InputError
 from plumbline.identity import to_text
 from plumbline.record import MetricRecord, Record, Series
-from postprocess.readers.run_reports import ReportError, check_and_params, read_report
+from postprocess.readers.run_reports import check_and_params, read_report
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
 from postprocess.verdicts.measured import measured_in
@@ -87,7 +87,7 @@ def test_bad_reports_are_named_and_the_good_ones_come_in(work):
     for line, path in zip(lines, (truncated, other, binary, absent, work.reports), strict=True):
         assert line.startswith(f'plumbline: {path}: ')
     assert 'cut short' in lines[0]
-    assert "no 'session_info'" in lines[1]
+    assert 'missing required field `session_info`' in lines[1]
     store = Store(work.results)
     assert {store.find(uuid).session for uuid in ('aaaa', 'bbbb')} == {'aaaa0001', 'bbbb0002'}
 
@@ -105,9 +105,10 @@ def with_metric(**fields):
 @pytest.mark.parametrize(
     ('content', 'says'),
     [
-        ([], "no 'session_info'"),
-        (report() | {'runs': None}, 'runs: expected list, found None'),
-        (report() | {'runs': [{'testcases': [{}]}]}, "no 'unique_name'"),
+        ([], 'Expected `object`, got `array`'),
+        (report() | {'runs': None}, 'Expected `array`, got `null` - at `$.runs`'),
+        (report() | {'runs': [{'testcases': [{}]}]}, 'field `unique_name` - at `$.runs[0].testcases[0]`'),
+        (report(GOOD | {'plumbline_purpose': 'x'}), "Invalid enum value 'x' - at `$.runs[0].testcases[0].plumbline_"),
         (
             report() | {'session_info': report()['session_info'] | {'data_version': '5.0'}},
             'expected 3.x or 4.x, found 5.0',
@@ -119,19 +120,19 @@ def with_metric(**fields):
         (with_metric(samples=[[1, 'n1', 'fast']]), 'Expected `float`, got `str`'),
         (with_metric(samples=[[1, 2]]), 'Expected `array` of length 3, got 2 - at `$.metrics[...].series[0]'),
         (broken(params='x'), 'params: expected an object'),
-        (report(GOOD | {'job_completion_time_unix': 'noon'}), 'expected int or float, found'),
+        (report(GOOD | {'job_completion_time_unix': 'noon'}), 'Expected `float | null`, got `str` - at `$.runs[0]'),
         (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),
         (report(case(site='a'), case(site='b')), 'expected one site, found a, b'),
         (report(), 'no case ran'),
         (report(GOOD, began=1e20), 'is no time: expected seconds since 1970'),
         (report(GOOD, began=float('nan')), 'is no time'),
         (report(GOOD, began=-1.0), 'is no time'),
-        (report(GOOD) | {'restored_cases': 7}, 'restored_cases: expected list, found 7'),
+        (report(GOOD) | {'restored_cases': 7}, 'Expected `array | null`, got `int` - at `$.restored_cases`'),
     ],
 )
 def test_what_is_wrong_in_a_report_is_said_with_its_place(work, content, says):
     path = work.write(content, 'report.json')
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(InputError) as caught:
         read_report(path)
     assert str(caught.value).startswith(f'{path}: ')
     assert says in str(caught.value)

@@ -23,12 +23,12 @@ from checks.core.reading.trials import read_trials
 from plumbline import evidence
 from postprocess.report import printed
 from postprocess.results import excerpts
-from postprocess.results.excerpts import Shown, excerpt
+from postprocess.results.excerpts import Wanted, excerpt
 
 OUTPUT = 'babelstream-5.0-omp.txt'
 KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
 METRICS = [Metric(name, 'MB/s', 'higher', rf'^{name.title()} +(\S+)') for name in KERNELS]
-TRIAD = [Shown('triad', 1, lost=False)]
+TRIAD = [Wanted('triad', 1, lost=False)]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_line_that_the_check_read_is_marked_with_the_titles_above_it(tmp_pat
 def test_a_computed_metric_has_the_lines_of_which_it_is_computed(tmp_path, stream):
     run_of(tmp_path / 'stage', output=stream)
     noted(tmp_path / 'stage')
-    (part,) = shown(tmp_path, [Shown('mean', 1, lost=False)])
+    (part,) = shown(tmp_path, [Wanted('mean', 1, lost=False)])
     assert marked(part) == [11, 12, 13, 14, 15] and 'of which it computes the metric' in part.caption
 
 
@@ -87,7 +87,7 @@ def test_of_what_failed_the_run_that_did_is_first_with_its_last_words(tmp_path, 
     steps, faults = (''.join(f'{word} {i}\n' for i in range(1, n)) for word, n in (('step', 101), ('error', 31)))
     run_of(stage, 2, steps, faults, '139')
     noted(stage, 2)
-    output, errors = shown(tmp_path, [Shown('triad', 2)], failed=True)
+    output, errors = shown(tmp_path, [Wanted('triad', 2)], failed=True)
     assert output.caption == 'trial_2/run/stdout, 15 of 100 lines; the check found no number of the metric in it'
     assert output.lines[0] == (86, 'step 86') and output.lines[-1] == (100, 'step 100')
     assert errors.caption == 'trial_2/run/stderr, the last 10 of 30 lines' and errors.lines[-1] == (30, 'error 30')
@@ -99,17 +99,17 @@ def test_the_run_that_failed_is_first_where_the_case_failed_and_nowhere_else(tmp
     run_of(stage, 1, stream)
     run_of(stage, 2, 'Triad\n', '', '139')
     noted(stage, 2)
-    parts = shown(tmp_path, [Shown('copy', 1), Shown('triad', 2)], failed=failed)
+    parts = shown(tmp_path, [Wanted('copy', 1), Wanted('triad', 2)], failed=failed)
     assert [part.caption.partition('/')[0] for part in parts] == [f'trial_{first}', f'trial_{3 - first}']
 
 
 def test_a_job_without_a_trial_shows_its_own_errors(tmp_path):
     (tmp_path / 'stage').mkdir()
     (tmp_path / 'stage/rfm_job.err').write_text('module: not found\n')
-    (part,) = shown(tmp_path, [Shown('*')], failed=True)
+    (part,) = shown(tmp_path, [Wanted('*')], failed=True)
     assert part.caption == 'rfm_job.err, 1 line' and part.lines == [(1, 'module: not found')]
     (tmp_path / 'stage/rfm_job.err').write_text('')
-    nothing = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Shown('*')], failed=True)
+    nothing = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('*')], failed=True)
     assert not nothing.parts and 'printed nothing' in nothing.problem
 
 
@@ -145,7 +145,7 @@ def test_hostile_output_is_bounded_and_harmless(tmp_path):
     text = '\x1b[31m</script><b>x</b>\x00\x07\u202e\r\n' + 'a' * 5000 + '\n' + 'rate 1.25\n' * 500
     run_of(tmp_path / 'stage', output=text, errors='\x9b\u2066' + 'e' * 10**6)
     noted(tmp_path / 'stage', metrics=[Metric('rate', 'GB/s', 'higher', r'^rate (\S+)$')])
-    output, errors = shown(tmp_path, [Shown('rate')])
+    output, errors = shown(tmp_path, [Wanted('rate')])
     assert len(output.lines) == 40 and '460 marked lines more' in output.caption
     assert all(len(line) <= 164 and line.isprintable() for part in (output, errors) for _, line in part.lines)
 
@@ -257,7 +257,6 @@ def test_no_archive_is_read_of_a_healthy_session(work, stream, tmp_path, monkeyp
         raise AssertionError('an archive was read')
 
     monkeypatch.setattr(printed, 'excerpt', unread)
-    monkeypatch.setattr(printed, 'samples_of', unread)
     work.reference(reference(metric='copy', mean=100, std=1) | {'unit': 'MB/s'})
     work.ingest(report(with_archive({'copy': [100.0, 100.1]}, 'evidence/cluster/x.tar.gz'), mode='quick'))
     assert work.run('report').exit_code == 0

@@ -231,7 +231,7 @@ def test_several_programs_in_one_output_are_cases_and_trials(tmp_path):
 
 def test_each_configuration_of_hpl_is_a_case():
     (report,) = read_measurements(OUTPUTS / 'hpl-2.3-eight-configurations.txt', 'hpl', 'box')
-    assert len({case.params for case in report.cases}) == 8 and len(report.samples) == 16
+    assert len({case.params for case in report.cases}) == 8 and report.number_of_samples == 16
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from plumbline.causes import Cause
 from plumbline.errors import InputError
 from postprocess.results.database import _own_folder
 from postprocess.results.files import to_arrow
-from postprocess.results.rows import CaseRow, typed
+from postprocess.results.rows import CaseRow, columns_of, typed
 from postprocess.results.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -116,7 +116,7 @@ def test_what_a_case_holds_as_mappings_is_json_in_the_store():
         1, 'cpu', 'system', 'STREAM', (('size', 'big'),), 'STREAM', 'fail', dims={'b': {}, 'a': {}},
         figures={'triad': {'peak': math.inf}}, provenance={'b': 'µ', 'a': '\udcff'}, causes=[Cause('said', 'x')],
     )  # fmt: skip
-    table = to_arrow('cases', 's', [row])
+    table = to_arrow('cases', 's', columns_of([row]))
     (stored,) = table.to_pylist()
     assert (stored['params'], stored['dims'], stored['health']) == ('size=big', '{"b": {}, "a": {}}', '{}')
     assert stored['provenance'] == '{"a": "?", "b": "µ"}' and json.loads(stored['causes'])[0]['what'] == 'x'

@@ -16,7 +16,7 @@ from plumbline.problems import Problem
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from plumbline.site.sites import UNDESCRIBED
-from postprocess.results.rows import CaseRow, MetricRow
+from postprocess.results.rows import CaseRow, MetricRow, SessionRows
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level
 from postprocess.statistics.nodes import Slow
@@ -56,6 +56,10 @@ def metric(case_id=1, name='triad', mean=100.0, status='measured', **fields):
     return MetricRow(name, (), RATE, case_id=case_id, status=status, summary=summary, **fields)
 
 
+def series_of(cases, metrics):
+    return measured.measured(SessionRows(None, cases=cases, metrics=metrics))
+
+
 def reference(of=TRIAD, mean=100.0, facts=None, **fields):
     provenance = '; '.join(f'{name}={value}' for name, value in (facts or {}).items())
     return Reference(of, RATE, mean, None, fields.pop('n', 3), 'baseline', 'session x', provenance=provenance, **fields)
@@ -92,21 +96,21 @@ def test_a_case_that_runs_again_is_one_with_several_runs():
 
 def test_the_series_of_a_session_with_their_jobs():
     rows = [case(1, nodes=('n1', 'n2')), case(2, result='fail', reason='killed', fail_phase='run', round=1)]
-    (one,) = measured.measured(rows, [metric(1), metric(2, status='failed', mean=None)])
+    (one,) = series_of(rows, [metric(1), metric(2, status='failed', mean=None)])
     assert [(of.case_id, of.status, of.cause, of.ended, of.round) for of in one.jobs] == [
         (1, 'measured', '', True, 0), (2, 'failed', 'failed in run: killed', False, 1),
     ]  # fmt: skip
     assert (one.value, one.status, one.nodes, one.case_id, one.lost) == (100.0, 'measured', ('n1', 'n2'), 1, ())
     # a run that passed and declares nothing
-    (one,) = measured.measured([rows[0], rows[1]._replace(result='pass', causes=[])], [metric(1)])
+    (one,) = series_of([rows[0], rows[1]._replace(result='pass', causes=[])], [metric(1)])
     assert one.jobs[1].ended and one.jobs[1].status == 'failed' and "'pass'" in one.jobs[1].cause
 
 
 def test_a_failed_stack_is_the_cause_of_its_cases():
     stack = case(1, fixture=True, result='fail', reason='no compiler', fail_phase='sanity')
-    (one,) = measured.measured([stack, case(2, result=measured.NEEDED_FAILED)], [])
+    (one,) = series_of([stack, case(2, result=measured.NEEDED_FAILED)], [])
     assert 'stack system' in one.cause and 'no compiler' in one.cause
-    (one,) = measured.measured([stack._replace(causes=of('license')), case(2, result=measured.NEEDED_FAILED)], [])
+    (one,) = series_of([stack._replace(causes=of('license')), case(2, result=measured.NEEDED_FAILED)], [])
     assert one.first.code == 'license'
 
 
@@ -125,7 +129,7 @@ def test_a_failed_stack_is_the_cause_of_its_cases():
 ])  # fmt: skip
 def test_each_job_without_a_number_that_counts_has_a_code(fields, row, code):
     rows = [case(1), case(2, round=1, **fields)]
-    (one,) = measured.measured(rows, [metric(1), *([metric(2)._replace(**row)] if row is not None else [])])
+    (one,) = series_of(rows, [metric(1), *([metric(2)._replace(**row)] if row is not None else [])])
     assert one.jobs[1].code == code and bool(one.jobs[1].cause) == bool(code)
 
 

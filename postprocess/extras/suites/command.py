@@ -14,12 +14,14 @@ from postprocess.cli.app import carries_out, complain
 
 if TYPE_CHECKING:
     from postprocess.readers.rules import Rules
-    from postprocess.results.rows import RunReport
+    from postprocess.results.rows import SessionRows
     from postprocess.results.store import Store
 
 
 @carries_out('ingest --perflog')
-def read_logs(store: Store, paths: Sequence[Path], site: str | None, rules: Rules) -> Iterator[RunReport | InputError]:
+def read_logs(
+    store: Store, paths: Sequence[Path], site: str | None, rules: Rules
+) -> Iterator[SessionRows | InputError]:
     """Yield the sessions in performance logs; `site`: not used, the lines of a log name their system."""
     from postprocess.extras.suites.performance_logs import read_perflogs
 
@@ -34,7 +36,7 @@ def write_rules(path: Path) -> None:
     from plumbline.files import write_text
     from postprocess.extras.suites.proposed_rules import proposed, read_all
     from postprocess.readers.rules import place
-    from postprocess.results.rows import RunReport
+    from postprocess.results.rows import SessionRows
     from postprocess.results.store import Store
 
     with tempfile.TemporaryDirectory(prefix='plumbline-suite-') as nothing:
@@ -43,7 +45,7 @@ def write_rules(path: Path) -> None:
         if isinstance(unusable, InputError):
             raise unusable
     try:
-        text, known, asked = proposed(report for report in reports if isinstance(report, RunReport))
+        text, known, asked = proposed(report for report in reports if isinstance(report, SessionRows))
     except InputError as error:
         raise InputError(f'{path}: {error}') from None
     rules = place()

@@ -19,12 +19,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from plumbline.identity import Pairs
+from plumbline.causes import Cause
+from plumbline.errors import InputError
 from postprocess.extras.suites.log_formats import reader_of
 from postprocess.readers import values
 from postprocess.readers.rules import NO_RULES, Rules
-from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
-from postprocess.results.rows import CaseRow, RunReport, Session
+from postprocess.readers.run_reports import NAME, check_and_params, clock_problems
+from postprocess.results.rows import CaseRow, MetricRow, Session, SessionRows
 from postprocess.results.store import Store
 from postprocess.text import names_in
 
@@ -56,7 +57,7 @@ class LogLine:
         return (self.completed, *self.case, self.fields.get('jobid'))
 
 
-def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) -> Iterator[RunReport | ReportError]:
+def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) -> Iterator[SessionRows | InputError]:
     """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
     For a file with some unusable lines it yields both.
@@ -73,10 +74,10 @@ def read_perflogs(store: Store, paths: Iterable[Path], rules: Rules = NO_RULES) 
                 if before and (whole := _together(before, line)):
                     line = whole
                 lines[line.fields['system']][line.identity] = before = line
-        except ReportError as error:
+        except InputError as error:
             yield error
         if unusable:
-            yield ReportError(
+            yield InputError(
                 f'{path}: left out {unusable} lines without a completion time, or with other fields than the header'
             )
     for system, of_system in sorted(lines.items()):
@@ -132,11 +133,11 @@ def _lines(path: Path) -> Iterator[LogLine | None]:
     try:
         header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
     except OSError as error:
-        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     read = reader_of(header)
     of_folders = dict(zip(('partition', 'system'), path.absolute().parts[-2:0:-1], strict=False))
     if lacking := _lacking(header, of_folders):
-        raise ReportError(
+        raise InputError(
             f'{path}: not a performance log that can be read: its first line, as ReFrame writes it, must name the '
             f'columns job_completion_time, name, system, partition and environ, or info; it names no '
             f'{", ".join(lacking)}: {header[:80]!r}'
@@ -178,41 +179,40 @@ def _completed(fields: dict[str, str]) -> datetime | None:
     return time.replace(tzinfo=None) if time.year >= 1970 else None
 
 
-def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
+def _report(system: str, lines: list[LogLine], rules: Rules) -> SessionRows:
     """Return the lines of a run as a session; facts that a log does not have are missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
     day = f'{began:%Y-%m-%d}'
     session = Session(  # the name begins with the digest, because often only the beginning of a name is shown
-        system, f'{digest[:12]}-perflog-{day}', began, ended, hostname='', cmdline='',
-        reframe=lines[0].fields.get('version', ''), selection=[], narrowed_by=[], runs=1, ran=len(lines),
+        system, f'{digest[:12]}-perflog-{day}', began, ended, ran=len(lines),
         problems=clock_problems(began, ended), report=f'performance logs of {day}', report_sha256=digest,
-        source='perflog',
+        source='perflog', reframe=lines[0].fields.get('version', ''),
     )  # fmt: skip
-    report = RunReport(session)
+    report = SessionRows(session)
     for number, line in enumerate(lines):
-        check, params = check_and_params(line.name)
-        params, dims = rules.split(check, params)
-        found = list(_values(line.fields, check, rules))
-        beyond = [value.cause for value in found if value.cause]
-        case = _case(number, line, check, params, bool(beyond))
-        report.add_case(case, beyond if case.result == 'fail' else [])
-        values.add_values(report, case, found, dims)
+        report.add(*_case(number, line, rules))
     return report
 
 
-def _case(number: int, line: LogLine, check: str, params: Pairs, is_beyond: bool) -> CaseRow:
-    """Return the row of a case; `is_beyond`: a value is beyond its bounds, which is why the case failed."""
+def _case(number: int, line: LogLine, rules: Rules) -> tuple[CaseRow, list[MetricRow]]:
+    """Return the case of a line with its series; a value beyond its bounds is why it failed."""
     fields = line.fields
-    result = fields.get('result') or ('fail' if is_beyond else 'pass')  # not every format of a log has the result
+    check, params = check_and_params(line.name)
     exitcode = fields.get('job_exitcode', '')
-    return CaseRow(
-        number, fields['partition'], fields['environ'], check, params, line.name, result=result,
-        fail_phase='performance' if result == 'fail' and is_beyond else None, trials=1, job_id=fields.get('jobid'),
+    case = CaseRow(
+        number, fields['partition'], fields['environ'], check, params, line.name, result=fields.get('result', ''),
+        trials=1, job_id=fields.get('jobid'),
         job_exitcode=int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
         nodes=_nodes(fields.get('job_nodelist', '')), completed=line.completed,
         provenance={key: fields[key] for key in _FACTS if key in fields},
     )  # fmt: skip
+    found = [*_values(fields, case, rules)]
+    beyond = [cause for _, cause in found if cause]
+    result = case.result or ('fail' if beyond else 'pass')  # not every format of a log has the result
+    if result == 'fail' and beyond:
+        case = case._replace(fail_phase='performance', causes=beyond)
+    return case._replace(params=rules.split(check, params)[0], result=result), [row for row, _ in found]
 
 
 def _nodes(text: str) -> list[str]:
@@ -223,12 +223,12 @@ def _nodes(text: str) -> list[str]:
         return [text]
 
 
-def _values(fields: dict[str, str], check: str, rules: Rules) -> Iterator[values.PerformanceValue]:
-    """Yield each performance value of a line."""
+def _values(fields: dict[str, str], case: CaseRow, rules: Rules) -> Iterator[tuple[MetricRow, Cause | None]]:
+    """Yield each performance value of a line, and that it is beyond its bounds."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:
             continue
         keys = ('ref', 'lower_thres', 'upper_thres')
         bounds = [values.number(fields.get(f'{name}_{key}')) for key in keys]
-        yield rules.value(check, name, fields.get(f'{name}_unit', ''), value, bounds)
+        yield rules.value(case, name, fields.get(f'{name}_unit', ''), value, bounds)

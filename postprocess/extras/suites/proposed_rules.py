@@ -12,7 +12,7 @@ from pathlib import Path
 from plumbline.errors import InputError
 from postprocess.extras.suites.performance_logs import read_perflogs
 from postprocess.readers.run_reports import is_database, read_report, sessions_in
-from postprocess.results.rows import RunReport
+from postprocess.results.rows import SessionRows
 from postprocess.results.store import Store
 
 _ALIKE = 3  # if at least so many names differ only in a number, the number is proposed as a dim
@@ -27,7 +27,7 @@ _HEAD = """\
 """
 
 
-def read_all(path: Path, store: Store) -> list[RunReport | InputError]:
+def read_all(path: Path, store: Store) -> list[SessionRows | InputError]:
     """Return all sessions in a run report, a database or a log, or in all such files below a folder."""
     if not path.is_dir():
         return [*_read(path, store)]
@@ -37,10 +37,10 @@ def read_all(path: Path, store: Store) -> list[RunReport | InputError]:
         if file.is_file() and re.search(r'\.(json|db|log(\.h\d+)?)$', file.name)
     ]
     files = [file for file in named if not file.is_symlink()]
-    return [report for file in files for report in _read(file, store) if isinstance(report, RunReport)]
+    return [report for file in files for report in _read(file, store) if isinstance(report, SessionRows)]
 
 
-def _read(path: Path, store: Store) -> Iterator[RunReport | InputError]:
+def _read(path: Path, store: Store) -> Iterator[SessionRows | InputError]:
     """Yield the sessions of one file, or errors."""
     try:
         if is_database(path):
@@ -53,7 +53,7 @@ def _read(path: Path, store: Store) -> Iterator[RunReport | InputError]:
         yield error
 
 
-def proposed(reports: Iterable[RunReport]) -> tuple[str, int, int]:
+def proposed(reports: Iterable[SessionRows]) -> tuple[str, int, int]:
     """Return the text of a ``suite.yaml``, the number of metrics it decides, and the number it asks for.
 
     Raises InputError.

@@ -44,7 +44,7 @@ def test_a_number_without_a_direction_is_told_and_a_rule_decides_it(work, tmp_pa
         server, start, *_ = [
             (row.quantity.better, row.judged, row.quantity.unit, row.summary.mean) for row in report.metrics
         ]
-        return server, start, [sample.value for sample in report.samples], len(report.undecided)
+        return server, start, [value for row in report.metrics for *_, value in row.samples], len(report.undecided)
 
     start, samples = ('lower', True, 's', 2), [50, 2, 3, 4]
     lower = stored({'check': 'server', 'better': 'lower'})

@@ -19,9 +19,9 @@ from plumbline.paths import site_file
 from plumbline.programs import find_reframe
 from plumbline.references import ELSEWHERE, FILES, Reference, read_rows
 from plumbline.site.file import faults_of_site_file
-from plumbline.site.job_directives import DIRECTIVES
-from plumbline.site.job_rules import faults_of_script, may_be_submitted, missing_words, refusals_of_sbatch
+from plumbline.site.job_rules import missing_words, refusals_of_sbatch
 from plumbline.site.locations import locations
+from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import (
     UNDESCRIBED,
     Partition,
@@ -98,7 +98,7 @@ def _check_site(name: str, root: Path | None, reframe: str | None, files: bool, 
     checked.cases = len(listed)
     if cases:
         _check_cases(checked, site, site_file(name, 'site.yaml', root), rows, listed)
-    if not (jobs and _check_scripts(checked, site, [case for case in listed if case.submitted])):
+    if not (jobs and _check_scripts(checked, site, [case for case in listed if case.submitted], folder)):
         shutil.rmtree(folder)
     return checked
 
@@ -168,41 +168,30 @@ def _place(mistake: str) -> str:
     return ': '.join(mistake.split(': ')[:2])
 
 
-def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
-    """Check the job scripts of cases, with the trials of the longest mode; return True if a mistake names a script."""
-    by_fault: dict[tuple[str, str, str], list[str]] = {}
-    to_state: set[str] = set()
+def _check_scripts(found: Checked, site: Site, cases: Sequence[Case], folder: Path) -> bool:
+    """Ask sbatch about the job scripts of cases, on a node of the site; return True if a person should read them."""
     of_slurm: dict[Path, str] = {}
     times: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         times.setdefault((case.id.partition, case.time_limit), []).append(case.name)
-        partition, text = site.partitions[case.id.partition], case.script.read_text(encoding='utf-8')
-        for line, option, why in faults_of_script(text, partition):
-            by_fault.setdefault((case.id.partition, option, why), []).append(f'{case.script}:{line}')
-        to_state |= set(missing_words(text, partition))
-        if partition.entry['scheduler'] in ('slurm', 'squeue'):
-            of_slurm[case.script] = text
-    for (_, option, why), places in by_fault.items():
-        others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
-        found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
+        if scheduler(site.partitions[case.id.partition].entry['scheduler']).is_slurm:
+            of_slurm[case.script] = case.script.read_text(encoding='utf-8')
     for (of, arithmetic), names in times.items():
         found.notes += [f'{site.name}:{of}: {some(names, 1)}: {arithmetic}'] if arithmetic else []
-    if to_state:
-        what = ', '.join(sorted(to_state))
+    found.scripts = len(cases)
+    if to_state := sorted({word for one in site.partitions.values() for word in missing_words(one)}):
+        what = ', '.join(to_state)
         found.notes.append(
             f'{site.name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm'
         )
-    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*DIRECTIVES}:
-        found.notes.append(
-            f'{site.name}: no rules of scheduler {some_of(unjudged)} are known: its scripts were not checked'
-        )
-    found.scripts = len(cases)
-    refused = []
-    if of_slurm and site.matches(platform.node()) and shutil.which('sbatch') and may_be_submitted(to_state):
-        refused = [f'{path}: sbatch --test-only: {why}' for path, why in refusals_of_sbatch(of_slurm)]
-        found.mistakes += refused
-        found.notes += [] if refused else [f'{site.name}: sbatch --test-only takes these job scripts']
-    return bool(by_fault or refused)
+    if to_state or not (of_slurm and site.matches(platform.node()) and shutil.which('sbatch')):
+        if cases:
+            found.notes.append(f'{site.name}: no scheduler was asked; its job scripts are in {folder}')
+        return bool(cases)
+    refused = [f'{path}: sbatch --test-only: {why}' for path, why in refusals_of_sbatch(of_slurm)]
+    found.mistakes += refused
+    found.notes += [] if refused else [f'{site.name}: sbatch --test-only takes these job scripts']
+    return bool(refused)
 
 
 def node_of(partition: Partition) -> str:

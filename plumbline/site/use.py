@@ -11,7 +11,6 @@ from typing import Any
 
 from plumbline.machine.node import gpus_in, number_of_gpus
 from plumbline.machine.vendors import vendors_of
-from plumbline.site.job_directives import gpus_asked_for, gpus_of_node
 from plumbline.site.magnitudes import faults_of_magnitudes
 from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import in_base_unit
@@ -116,6 +115,18 @@ def _of_rules(entry: dict[str, Any]) -> Iterator[Fault]:
 # Jobs
 
 
+def gpus_asked_for(option: str) -> bool:
+    """Return whether an option of sbatch, such as ``--gpus-per-node=4``, asks for GPUs."""
+    return bool(re.match(r'(--gpus(-per-(node|task|socket))?[= ]|-G ?|--gres[= ](.*,)?gpu\b)', option))
+
+
+def gpus_of_node(option: str) -> int | None:
+    """Return how many GPUs of a node an option of Slurm or PBS asks for, such as ``--gres=gpu:4``; None if for none."""
+    number = re.search(r'--gpus-per-node[= ](?:[A-Za-z]\w*:)?(\d+)|--gres[= ](?:\S*,)?gpu:(?:[A-Za-z]\w*:)?(\d+)|'
+                       r'\bngpus=(\d+)', option)  # fmt: skip
+    return int(next(filter(None, number.groups()))) if number else None
+
+
 def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield options that ask for other GPUs than the node has."""
     for index, option in enumerate(partition.get('access', [])):
@@ -123,6 +134,22 @@ def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
         if asked is not None and asked != (gpus := number_of_gpus(partition)):
             has = f'devices says that a node has {gpus}' if gpus else 'devices says of no GPU'
             yield ['access', index], f'asks for {asked} GPUs of a node, and {has}; expected the same number'
+
+
+def _of_place(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield jobs of PBS that share their nodes: ReFrame asks Slurm and LSF for whole nodes by itself."""
+    whole = re.compile(r'-l *(.*,)?place=(.*:)?excl(host)?\b')
+    if partition['scheduler'] in ('pbs', 'pbspro') and not any(map(whole.match, partition.get('access', []))):
+        why = 'asks for no whole nodes: other jobs would run beside the benchmark; expected -l place=scatter:excl'
+        yield ['access'], why
+
+
+def _of_constraint(partition: dict[str, Any]) -> Iterator[Fault]:
+    access = partition.get('access', [])
+    if 'constraint' in partition.get('queue', {}).get('needs', []) and not any(
+        option.startswith(('-C', '--constraint')) for option in access
+    ):
+        yield ['access'], 'states no constraint, and queue.needs says that each job needs one'
 
 
 def _of_flux(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -208,4 +235,14 @@ def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 # In this order: what an earlier rule finds wrong is hidden from the later ones
-_OF_PARTITION = faults_of_magnitudes, _of_smt, _of_links, _of_gpus, _of_access, _of_flux, _of_network
+_OF_PARTITION = (
+    faults_of_magnitudes,
+    _of_smt,
+    _of_links,
+    _of_gpus,
+    _of_access,
+    _of_place,
+    _of_constraint,
+    _of_flux,
+    _of_network,
+)

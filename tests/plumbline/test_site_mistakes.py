@@ -19,7 +19,7 @@ partitions:
     time_limit: 1h
     max_time: 12h
     num_nodes: 16
-    queue: {threads_per_core: 1, system_cores: 8}
+    queue: {needs: [account]}
     nics: [mlx5_0, mlx5_1]
     nic_numa_domains: [3, 0]
     processor:
@@ -96,6 +96,8 @@ MISTAKES = [
     ('--gpus-per-node=4', "'--gres=gpu:a100:2'", f'{GPU}.access.1', 'asks for 2 GPUs'),
     ('place=scatter:excl', 'select=1:ngpus=4', 'partitions.1.access.1',
      'asks for 4 GPUs of a node, and devices says of no GPU'),
+    ('queue: {needs: [account]}', 'queue: {needs: [constraint]}', f'{GPU}.access', 'states no constraint'),
+    ('scatter:excl', 'scatter', 'partitions.1.access', 'asks for no whole nodes'),
     ('max_time: 12h', 'max_time: 12:00:00', f'{GPU}.max_time',
      'YAML reads 12:00:00 as the number 43200'),
     ('max_time: 12h', 'max_time: 5', f'{GPU}.max_time',
@@ -165,6 +167,7 @@ MISTAKES = [
 #: Where a mistake is named in another line than it was made: what stands in that line.
 _ELSEWHERE = {
     ('retired', 'descr: a cluster\nretired: 2090'): 'hostnames',
+    (f'{GPU}.access', 'queue: {needs: [constraint]}'): 'access: [-p gpu',
     (f'{GPU}.launcher', 'scheduler: local'): 'launcher: srun',
     (f'{GPU}.link_classes', ']'): 'link_classes:',
     ('tolerance.floor', '  cap: 0.01\n  floor: 0.05'): '  rules:',
@@ -238,6 +241,7 @@ environments:
   - name: gpu
     scheduler: pbs
     launcher: pals
+    access: ['-l place=scatter:excl']
     environs: [cuda]
     queue: {needs: [account, queue]}
     devices:

@@ -32,7 +32,7 @@ from plumbline.site.sites import (
 )
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.site_cases import Case, Rows, rehearse, rules_of_no_series, some_of, unknown_features, unmet_rows
-from postprocess.site_rules import future_dates, impossible_rows, rules_of_site, unstated_mpi
+from postprocess.site_rules import faults_of_site, future_dates, rows_of_nothing, unstated_mpi
 from postprocess.text import count, some
 
 
@@ -117,7 +117,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
             right, wrong = read_rows(path, kind)
             of_rows += wrong
             rows += [(f'{path}:{line}', row) for line, row in right]
-    found.mistakes += faults_of_site_file(described, partial(rules_of_site, found.site, rows)) + of_rows
+    found.mistakes += faults_of_site_file(described, partial(faults_of_site, found.site, rows)) + of_rows
     if (path := site_file(found.site, ELSEWHERE, root)).exists():
         from postprocess.verdicts.elsewhere import read  # the store, which it imports, takes half a second
 
@@ -137,7 +137,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
         found.mistakes += [] if found.mistakes else [str(error)]
         return rows
     found.nodes = [f'{found.site}:{partition.name}: {node_of(partition)}' for partition in site.partitions.values()]
-    found.mistakes += impossible_rows(site, rows)
+    found.mistakes += rows_of_nothing(site, rows)
     found.notes += unstated_mpi(site, described)
     return rows
 

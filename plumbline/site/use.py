@@ -11,26 +11,26 @@ from typing import Any
 
 from plumbline.machine.node import gpus_in, number_of_gpus
 from plumbline.machine.vendors import vendors_of
-from plumbline.site.magnitudes import faults_of_magnitudes
 from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import in_base_unit
-from plumbline.yaml_faults import Fault, Rule, items
+from plumbline.yaml_faults import Fault, items, within
 
 _INTERFACE = re.compile(r'hsn\d+')  # interface of the Slingshot network device with the same number: hsn0 of cxi0
 _BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
 _PATTERNS = ('check', 'params', 'metric', 'dims')
 
 
-def rules_of_use(entry: Any) -> Iterator[Rule]:
-    """Yield the rules for each part of the content of a ``site.yaml``."""
-    if dict.get(entry, 'detect') == 'reframe':
-        return
+def faults_of_use(entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield path and fault of each such entry in the content of a ``site.yaml``."""
     for place, item in items(entry, 'environments'):
-        yield place, _of_intel_mpi(item)
+        yield from within(place, _of_intel_mpi(item))
     for place, item in items(entry, 'partitions'):
-        yield from ((place, rule(item)) for rule in _OF_PARTITION)
-        yield from ((place, rule(item, entry)) for rule in (_of_max_jobs, _of_sycl))
-    yield from (([], rule(entry)) for rule in (_of_unused, _of_features, _of_hostnames, _of_rules))
+        for rule in _OF_PARTITION:
+            yield from within(place, rule(item))
+        for beside in (_of_max_jobs, _of_sycl):
+            yield from within(place, beside(item, entry))
+    for of_site in (_of_unused, _of_features, _of_hostnames, _of_rules):
+        yield from of_site(entry)
 
 
 # The site as a whole
@@ -234,15 +234,4 @@ def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
         yield ['link_classes'], why
 
 
-# In this order: what an earlier rule finds wrong is hidden from the later ones
-_OF_PARTITION = (
-    faults_of_magnitudes,
-    _of_smt,
-    _of_links,
-    _of_gpus,
-    _of_access,
-    _of_place,
-    _of_constraint,
-    _of_flux,
-    _of_network,
-)
+_OF_PARTITION = _of_smt, _of_links, _of_gpus, _of_access, _of_place, _of_constraint, _of_flux, _of_network

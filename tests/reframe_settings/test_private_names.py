@@ -9,7 +9,7 @@ from reframe.core.schedulers import Job
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 from scratch import ROOT
 
-OF_JOBS = ('_exception', '_exitcode', '_nodelist', '_state', '_submit_time')
+OF_JOBS = ('_exception', '_exitcode', '_nodelist', '_state')
 OF_SLURM = ('_cancel_if_blocked', '_cancel_if_pending_too_long', '_update_completion_time')
 OF_COMMANDS = ('_sacct', '_squeue')
 OF_TESTS = {'_mark_stagedir'}  # Benchmark overrides it; ReFrame calls it once it has copied a folder of sources

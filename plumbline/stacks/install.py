@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -198,7 +197,6 @@ class BringUp:
                 'stack_packages': '; '.join(packages_used(lock)),
                 'stack_linkage': linkage.summary(findings),
             },
-            'linkage': [asdict(row) for row in findings],
         }
         (folder / INSTALLED).write_text(json.dumps(description, indent=1), encoding='utf-8')
 

@@ -250,7 +250,7 @@ def as_nobody(action) -> str:
 @pytest.mark.parametrize(
     ('output', 'says'),
     [
-        ('build', ['hpcc-1.5.0: ProcessError: Command exited with status 2', '/spack-build-out.txt']),
+        ('build', ['ProcessError: Command exited with status 2', '/spack-stage-hpcc-1.5.0-']),
         ('fetch', ['All fetchers failed for spack-stage-babelstream-3.4', 'file:///software/mirror']),
         ('concretize', ['No version exists that satisfies these input specs: hpl@9.9']),
     ],
@@ -292,18 +292,11 @@ def test_each_package_that_spack_1_2_fails_to_install_comes_with_its_cause_and_i
     assert why(said.splitlines(keepends=True)).count('no cause found') == 2  # of which package a line is, is not known
 
 
-def test_a_full_disk_is_the_cause_with_both_installers(recorded):
-    new = why(recorded('spack-1.2.0-no-space.txt').splitlines(keepends=True))
-    assert new.startswith("large@1.0: dd: error writing 'solution.bin': No space left on device (build log: /software/")
-    old = why(recorded('spack-1.1.0-no-space.txt').splitlines(keepends=True))
-    assert 'spack-stage-large-1.0-' in old and old.endswith('OSError: [Errno 28] No space left on device')
-
-
-def test_all_packages_that_spack_1_1_fails_to_install_are_named(recorded):
-    said = why(recorded('spack-1.1.0-two-failures.txt').splitlines(keepends=True))
-    assert 'babelstream-5.0: FetchError: All fetchers failed' in said
-    assert 'broken-1.0: ' in said and '/software/stage/root/spack-stage-broken-1.0-' in said
-    assert 'user-1.0' not in said  # it only needs broken
+def test_a_full_disk_is_the_cause(recorded):
+    said = why(recorded('spack-1.2.0-no-space.txt').splitlines(keepends=True))
+    assert said.startswith(
+        "large@1.0: dd: error writing 'solution.bin': No space left on device (build log: /software/"
+    )
 
 
 def test_a_spack_that_says_nothing_is_a_sentence_too():
@@ -434,8 +427,7 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     found = packages_of(read_lock(lock), ['a' * 32, 'b' * 32, 'e' * 32])
     assert (found.external, found.installed) == (('gcc',), ('cmake', 'zlib'))
     assert found.build == ('compiler-wrapper', 'gcc-runtime', 'hpl', 'hwloc', 'openblas', 'osu')
-    # two benchmarks, one other package, two that are copied, and OpenBLAS: 722 s
     said = str(found)
-    assert '6 to build' in said and '2 installed before' in said and '1 found' in said and 'about 13 min' in said
-    assert '8 to build (a, b, c, d, e, f and 2 more)' in str(Packages(tuple('abcdefgh'), (), (), 560))
-    assert str(Packages((), ('gcc',), (), 0)) == 'packages: 1 found on this machine'
+    assert '6 to build' in said and '2 installed before' in said and '1 found' in said
+    assert '8 to build (a, b, c, d, e, f and 2 more)' in str(Packages(tuple('abcdefgh'), (), ()))
+    assert str(Packages((), ('gcc',), ())) == 'packages: 1 found on this machine'

@@ -131,18 +131,6 @@ def charts_of(
     return [*charts, *_bars(plain, style)]
 
 
-def told(plot: Plot) -> str:
-    """Return a description of the points of curves, for the caption of a picture."""
-    shown = [one for line in plot.lines for one in line.points if one]
-    sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
-    samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []
-    return '; '.join([
-        f'{shown[0].quantity.better} is better', 'one session', *samples,
-        *(['shaded: the 5th to 95th percentile of earlier sessions'] if any(line.band for line in plot.lines) else []),
-        *(['grey: within the limits'] if any(line.limits for line in plot.lines) else []),
-    ]) + '.'  # fmt: skip
-
-
 def _sorted_by_shape(
     series: list[SeriesRow], style: Style
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:

@@ -17,7 +17,6 @@ from markupsafe import Markup, escape
 
 from plumbline.identity import to_text
 from postprocess.incidents.words import commands, lead, since
-from postprocess.report.charts import told
 from postprocess.report.details import packed
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK
@@ -54,7 +53,7 @@ def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
     )  # fmt: skip
     environment.filters |= {
         'number': number, 'percent': percent, 'text': to_text, 'broken': _broken,
-        'fixed': fixed, 'packed': packed, 'day': day_of, 'told': told, 'with_code': _with_code,
+        'fixed': fixed, 'packed': packed, 'day': day_of, 'with_code': _with_code,
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,

@@ -27,7 +27,6 @@ from postprocess.incidents import ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.provenance import compared_in
 from postprocess.incidents.words import commands, since
-from postprocess.report.details import of_report
 from postprocess.report.page import page_of, to_html
 from postprocess.results.store import Session, Store
 from postprocess.text import count
@@ -120,7 +119,7 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
         'runs': session.runs, 'word': word, 'said': said, 'page': found is not None,
-        'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
+        'problems': [*map(str, comparison.problems[:5])],
     }  # fmt: skip
 
 

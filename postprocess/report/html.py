@@ -22,7 +22,6 @@ from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.incidents import same_nodes
-from postprocess.views.session import absent
 from postprocess.views.table import Column, TableRow, View
 
 ROWS = 100  # most rows of a table without script; the script adds the others
@@ -57,7 +56,7 @@ def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
+        'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals,
         'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK, 'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': ROWS,
     }  # fmt: skip
     return environment.get_template(name)

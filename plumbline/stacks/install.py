@@ -32,9 +32,7 @@ from plumbline.stacks.manifest import (  # fmt: skip
     SCHEMA,
     Installed,
     features_of,
-    file_digest,
     known_benchmarks,
-    view_digest,
 )
 from plumbline.units import in_words
 
@@ -184,8 +182,6 @@ class BringUp:
             'schema': SCHEMA,
             'inputs': self.stack.manifest().digest,
             'lock': digest,
-            'view': view_digest(programs),
-            'activation': file_digest(self.stack.activation),
             'programs': programs,
             'provenance': {
                 'stack': f'{self.stack.site}/{self.stack.stack}',

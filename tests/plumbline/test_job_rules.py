@@ -35,7 +35,7 @@ def test_sbatch_is_asked_once_about_scripts_that_ask_for_the_same(sbatch):
 
 
 @each_row('needs, access, variables, lacks', [
-    ((), (), (), []), (('account', 'gpus'), (), (), ['account']), (('account',), ('-A x',), (), []),
+    ((), (), (), []), (('account', 'constraint'), (), (), ['account']), (('account',), ('-A x',), (), []),
     (('account',), (), ('SBATCH_ACCOUNT',), []), (('account', 'queue'), ('-n 1',), ('SBATCH_ACCOUNT',), ['queue']),
     (('queue', 'qos'), ('--partition=x', '--qos=y'), (), []),
 ])  # fmt: skip

@@ -15,7 +15,6 @@ from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import in_base_unit
 from plumbline.yaml_faults import Fault, items, within
 
-_INTERFACE = re.compile(r'hsn\d+')  # interface of the Slingshot network device with the same number: hsn0 of cxi0
 _BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
 _PATTERNS = ('check', 'params', 'metric', 'dims')
 
@@ -27,8 +26,6 @@ def faults_of_use(entry: dict[str, Any]) -> Iterator[Fault]:
     for place, item in items(entry, 'partitions'):
         for rule in _OF_PARTITION:
             yield from within(place, rule(item))
-        for beside in (_of_max_jobs, _of_sycl):
-            yield from within(place, beside(item, entry))
     for of_site in (_of_unused, _of_features, _of_hostnames, _of_rules):
         yield from of_site(entry)
 
@@ -152,20 +149,11 @@ def _of_constraint(partition: dict[str, Any]) -> Iterator[Fault]:
         yield ['access'], 'states no constraint, and queue.needs says that each job needs one'
 
 
-def _of_flux(partition: dict[str, Any]) -> Iterator[Fault]:
-    if partition['scheduler'] == 'flux':
-        why = 'ReFrame submits each job to flux as one task of one core; expected squeue, by the wrappers of Flux'
-        yield ['scheduler'], why
-
-
-def _of_max_jobs(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
-    """Yield a number of jobs with which they would measure beside each other, or the queue would refuse some."""
-    runs, needs = partition['scheduler'], partition.get('queue', {}).get('needs', [])
-    if runs == 'local' and partition.get('processor') and 'retired' not in entry and partition.get('max_jobs') != 1:
+def _of_max_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield a number of jobs with which they would measure beside each other."""
+    if partition['scheduler'] == 'local' and partition.get('processor') and partition.get('max_jobs') != 1:
         has = f'found {partition["max_jobs"]}' if 'max_jobs' in partition else 'without it 8 run at a time'
         yield ['max_jobs'], f'expected 1, as benchmarks would run beside each other on this machine; {has}'
-    if runs in ('pbs', 'pbspro') and 'queue' in needs and 'max_jobs' not in partition:
-        yield ['max_jobs'], 'is missing: as many as the queue takes of a user; without it 8 are submitted at a time'
 
 
 def _of_gpus(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -182,23 +170,6 @@ def _of_gpus(partition: dict[str, Any]) -> Iterator[Fault]:
             f'--gpus-per-node={number_of_gpus(partition)}, '
             'or queue: {gives_gpus: true} where jobs need not ask',
         )
-
-
-def _of_sycl(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
-    if any(device.get('arch', '').startswith(('intel', 'xe')) for device in gpus_in(partition)):
-        environs = [environ for environ in entry['environments'] if environ['name'] in partition['environs']]
-        parts = (entry, partition, *environs)
-        if 'ONEAPI_DEVICE_SELECTOR' not in {str(name) for part in parts for name, _ in part.get('env_vars', [])}:
-            why = 'lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor then; expected level_zero:gpu'
-            yield ['env_vars'], why
-
-
-def _of_network(partition: dict[str, Any]) -> Iterator[Fault]:
-    for index, nic in enumerate(partition.get('nics', []) if partition.get('transport') != 'sockets' else ()):
-        if _INTERFACE.fullmatch(nic):
-            device = nic.replace('hsn', 'cxi')
-            why = f'is the Ethernet interface of a Slingshot device, which MPI uses by sockets alone; expected {device}'
-            yield ['nics', index], why
 
 
 def _of_smt(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -234,4 +205,4 @@ def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
         yield ['link_classes'], why
 
 
-_OF_PARTITION = _of_smt, _of_links, _of_gpus, _of_access, _of_place, _of_constraint, _of_flux, _of_network
+_OF_PARTITION = _of_smt, _of_links, _of_gpus, _of_access, _of_place, _of_constraint, _of_max_jobs

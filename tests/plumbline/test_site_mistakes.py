@@ -101,9 +101,8 @@ MISTAKES = [
     ('max_time: 12h', 'max_time: 5', f'{GPU}.max_time',
      'such as 2h, 1d12h, 90m (days, hours, minutes); found 5'),
     ('scheduler: slurm', 'scheduler: local', f'{GPU}.launcher', 'srun needs scheduler slurm'),
-    ('scheduler: pbs', 'scheduler: flux', 'partitions.1.scheduler', 'one task of one core; expected squeue'),
+    ('scheduler: pbs', 'scheduler: flux', 'partitions.1.scheduler', 'expected one of local, slurm, squeue'),
     # the network
-    ('[mlx5_0, mlx5_1]', '[hsn0, mlx5_1]', f'{GPU}.nics.0', 'by sockets alone; expected cxi0'),
     ('[3, 0]\n', '[3, 4]\n', f'{GPU}.nic_numa_domains', 'found 4'),
     ('[3, 0]\n', '[3]\n', f'{GPU}.nic_numa_domains', 'expected 2 numbers, one for each of nics; found 1'),
     # the processor
@@ -187,21 +186,6 @@ def test_a_mistake_is_named_with_file_line_key_and_what_was_expected(faults, rig
 ONCE_SHIPPED = [
     (
         """\
-  - name: gh200
-    scheduler: slurm
-    launcher: srun
-    access: [-p normal, --gpus-per-node=4]
-    environs: [cuda]
-    nics: [hsn0, hsn1, hsn2, hsn3]
-    devices:
-      - {type: gpu, arch: sm_90, num_devices: 4}
-environments:
-  - {name: cuda, provider: system, mpi: cray-mpich, features: [osu, osu-cuda]}
-""",
-        [(f'site.yaml:9: partitions.0.nics.{n}', f'expected cxi{n}') for n in range(4)],
-    ),
-    (
-        """\
   - name: gpu
     scheduler: slurm
     launcher: srun
@@ -213,39 +197,6 @@ environments:
   - {name: rocm, provider: spack, mpi: cray-mpich, features: [osu-rocm]}
 """,
         [('site.yaml:7: partitions.0.access', '--gpus-per-node=8, or queue: {gives_gpus: true}')],
-    ),
-    (
-        """\
-  - name: gpu
-    scheduler: pbs
-    launcher: pals
-    access: [-l filesystems=flare, '-l place=scatter:excl']
-    environs: [sycl]
-    queue: {needs: [account, queue]}
-    devices:
-      - {type: gpu, arch: intel_gpu_pvc, num_devices: 12}
-    env_vars:
-      - [ZE_FLAT_DEVICE_HIERARCHY, FLAT]
-environments:
-  - {name: sycl, provider: system, mpi: mpich, features: [babelstream-sycl]}
-""",
-        [('site.yaml:4: partitions.0.max_jobs', 'is missing'),
-         ('site.yaml:12: partitions.0.env_vars', 'lacks ONEAPI_DEVICE_SELECTOR')],
-    ),
-    (
-        """\
-  - name: gpu
-    scheduler: pbs
-    launcher: pals
-    access: ['-l place=scatter:excl']
-    environs: [cuda]
-    queue: {needs: [account, queue]}
-    devices:
-      - {type: gpu, arch: sm_80, num_devices: 4}
-environments:
-  - {name: cuda, provider: spack, mpi: cray-mpich, features: [osu-cuda]}
-""",
-        [('site.yaml:4: partitions.0.max_jobs', 'is missing')],
     ),
     (
         """\
@@ -264,9 +215,7 @@ environments:
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ('lines', 'said'), ONCE_SHIPPED, ids=['daint', 'frontier', 'aurora', 'polaris', 'marenostrum5']
-)
+@pytest.mark.parametrize(('lines', 'said'), ONCE_SHIPPED, ids=['frontier', 'marenostrum5'])
 def test_what_could_not_work_on_the_machine_of_a_shipped_site_is_refused(faults, tmp_path, lines, said):
     found = faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines}')
     for message, (place, words) in zip(found, said, strict=True):
@@ -277,16 +226,13 @@ def test_what_could_not_work_on_the_machine_of_a_shipped_site_is_refused(faults,
 @each_row(
     'site, mistake, right',
     [
-        (1, '-S 0', '-G 8'),
-        (1, '-S 0', "'--gres=nvme:1,gpu:8'"),
-        (1, '-S 0', '--gpus-per-task=1'),
-        (1, 'environs: [rocm]', 'environs: [rocm]\n    queue: {gives_gpus: true}'),
-        (1, 'scheduler: slurm', 'scheduler: squeue'),
-        (4, 'mpi: intel-oneapi-mpi', 'mpi: openmpi'),
-        (4, 'provider: spack', 'provider: spack, env_vars: [[I_MPI_OFFLOAD, 1]]'),
-        (3, 'environs: [cuda]', 'environs: [cuda]\n    max_jobs: 1'),
-        (3, '[account, queue]', '[account]'),
-        (0, 'environs: [cuda]', 'environs: [cuda]\n    transport: sockets'),
+        (0, '-S 0', '-G 8'),
+        (0, '-S 0', "'--gres=nvme:1,gpu:8'"),
+        (0, '-S 0', '--gpus-per-task=1'),
+        (0, 'environs: [rocm]', 'environs: [rocm]\n    queue: {gives_gpus: true}'),
+        (0, 'scheduler: slurm', 'scheduler: squeue'),
+        (1, 'mpi: intel-oneapi-mpi', 'mpi: openmpi'),
+        (1, 'provider: spack', 'provider: spack, env_vars: [[I_MPI_OFFLOAD, 1]]'),
     ],
 )
 def test_what_a_site_may_state_is_no_mistake(faults, site, mistake, right):

@@ -119,20 +119,18 @@ def details(known: Known, day: str, results: Path, shown: Excerpt | None = None)
 def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> list[str]:
     """Return at most `most` lines of at most 80 characters that describe the incidents of a session.
 
-    The first incidents are described in full as far as they fit: what, since when, what changed, evidence, the next
-    command. A second piece of evidence follows if there is room; it has the measured values if the first has the
-    counters of a node.
+    Each in one line, with its whole title if all fit, and the first ones in full as far as they fit: since when, what
+    changed, two pieces of evidence, the next command.
     """
     named = known if len(known) <= most else known[: most - 1]
     forms = []
     for incident in named:
         titled = _titled(incident, day)
-        dated, command = [*titled, *_indented(_beginning(incident, day))], _next_steps(incident, day, results, 1)
-        whole = [[*dated, *_indented(incident.incident.evidence[:pieces]), *command] for pieces in (1, 2)]
-        forms.append((_brief(incident, day), titled, dated, *whole))
+        told = _indented([*_beginning(incident, day), *incident.incident.evidence[:2]])
+        forms.append((_brief(incident, day), titled, [*titled, *told, *_next_steps(incident, day, results, 1)]))
     chosen = [form[0] for form in forms]
     room = most - len(chosen) - (len(known) > len(named))
-    for form in (1, 2, 3, 4):
+    for form in (1, 2):
         for i, longer in enumerate(of[form] for of in forms):
             more = len(longer) - len(chosen[i])
             if more <= room and known[i].state(day) not in ('healing', 'closed'):

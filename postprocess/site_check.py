@@ -145,27 +145,19 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
 def _check_cases(found: Checked, site: Site, path: Path, rows: Rows, cases: Sequence[Case]) -> None:
     """Add the mistakes that the cases of a site show to `found`."""
     by_fault: dict[str, list[str]] = {}
-    known_places = {*map(_place, found.mistakes)}
     for case in (case for case in cases if case.fault):
         by_fault.setdefault(f'{case.id.partition}: {case.fault.partition(": | ")[0]}', []).append(case.name)
     found.mistakes += [
         f'{site.name}: {count(len(of), "case")} of partition {fault}: {some_of(of, 3)}'
         for fault, of in by_fault.items()
     ]
-    found.mistakes += (
-        mistake for mistake in unknown_features(site, path, cases) if _place(mistake) not in known_places
-    )
+    found.mistakes += unknown_features(site, path, cases)
     found.mistakes += rules_of_no_series(site, path, cases)
-    found.mistakes += (mistake for mistake in unmet_rows(site, rows, cases) if _place(mistake) not in known_places)
+    found.mistakes += unmet_rows(site, rows, cases)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
         found.notes.append(f'{site.name}: the metrics of {some_of(unlisted)} are {message}')
-
-
-def _place(mistake: str) -> str:
-    """Return file, line and key at the beginning of a mistake; only one mistake for each place is reported."""
-    return ': '.join(mistake.split(': ')[:2])
 
 
 def _check_scripts(found: Checked, site: Site, cases: Sequence[Case], folder: Path) -> bool:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
@@ -19,7 +18,7 @@ from plumbline.site.mpi import FAMILIES
 from plumbline.site.sites import Site
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from plumbline.yaml_faults import Fault, items, within
-from postprocess.site_cases import Rows
+from postprocess.site_cases import Rows, is_misspelt
 
 
 def future_dates(rows: Rows) -> Iterator[str]:
@@ -49,11 +48,9 @@ def _rules_of_no_check(entry: dict[str, Any], rows: Rows) -> Iterator[Fault]:
 
 
 def _misspelt_features(environ: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each feature that is almost the name of a benchmark; features of a site's own checks are left out."""
-    known = [*known_benchmarks()]
     for index, feature in enumerate(environ.get('features', ())):
-        if feature not in known and difflib.get_close_matches(feature.lower(), known, 1, 0.7):
-            yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known))}'
+        if is_misspelt(feature):
+            yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known_benchmarks()))}'
 
 
 def rows_of_nothing(site: Site, rows: Rows) -> Iterator[str]:

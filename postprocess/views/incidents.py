@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -117,7 +116,7 @@ def details(known: Known, day: str, results: Path, shown: Excerpt | None = None)
 
 
 def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> list[str]:
-    """Return at most `most` lines of at most 80 characters that describe the incidents of a session.
+    """Return at most `most` lines that describe the incidents of a session; only commands may exceed 80 characters.
 
     Each in one line, with its whole title if all fit, and the first ones in full as far as they fit: since when, what
     changed, two pieces of evidence, the next command.
@@ -163,8 +162,8 @@ def _beginning(known: Known, day: str) -> list[str]:
 
 
 def _next_steps(known: Known, day: str, results: Path, most: int | None = None) -> list[str]:
-    """Return the lines with the commands that an incident asks for."""
-    return [line for command in commands(known, day, results)[:most] for line in _command(f'$ {command}')]
+    """Return the commands that an incident asks for, each in one line, so that it can be copied."""
+    return [f'  $ {command}' for command in commands(known, day, results)[:most]]
 
 
 def _others(known: Known) -> list[str]:
@@ -230,10 +229,3 @@ def _wrap(line: str, indent: str = '') -> list[str]:
 def _indented(sentences: Sequence[str]) -> list[str]:
     """Return sentences as indented lines."""
     return [line for sentence in sentences for line in _wrap(sentence, '  ')]
-
-
-def _command(line: str) -> list[str]:
-    """Return a command, split between its words into lines that end with a backslash."""
-    whole = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace(' ', '\0'), line)
-    lines = wrapped(whole, '  ', '      ', WIDTH - 2).replace('\0', ' ').splitlines()
-    return [f'{part} \\' for part in lines[:-1]] + lines[-1:]

@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -33,22 +30,12 @@ _UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
-def _compiled() -> jinja2.BytecodeCache | None:
-    """Return the cache of compiled templates; without it, compiling takes a tenth of the time of a report."""
-    folder = _TEMPLATES / '__pycache__'
-    if sys.dont_write_bytecode:
-        return None
-    with suppress(OSError):
-        folder.mkdir(exist_ok=True)
-    return jinja2.FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None
-
-
 @functools.cache
 def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
     """Return a template of the folder `own`, with the parts, filters and functions that all templates use."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([own, _TEMPLATES]), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined, bytecode_cache=_compiled(),
+        undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {
         'number': number, 'percent': percent, 'text': to_text, 'broken': _broken,

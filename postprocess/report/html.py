@@ -12,10 +12,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from plumbline.identity import to_text
 from postprocess.incidents.words import commands, lead, since
 from postprocess.report.details import packed
-from postprocess.text import count, decimals, fixed, number, percent, quantity
+from postprocess.text import count, fixed, percent
 from postprocess.verdicts.derived import OF_PEAK
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.incidents import same_nodes
@@ -38,13 +37,12 @@ def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {
-        'number': number, 'percent': percent, 'text': to_text, 'broken': _broken,
-        'fixed': fixed, 'packed': packed, 'day': day_of, 'with_code': _with_code,
+        'percent': percent, 'broken': _broken, 'fixed': fixed, 'packed': packed, 'day': day_of, 'with_code': _with_code,
     }  # fmt: skip
     environment.globals |= {
-        'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals,
-        'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK, 'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': ROWS,
+        'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands, 'rows': _rows,
+        'same_nodes': same_nodes, 'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK,
+        'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': ROWS,
     }  # fmt: skip
     return environment.get_template(name)
 

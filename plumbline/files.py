@@ -6,7 +6,7 @@ import platform
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -15,8 +15,6 @@ from plumbline.errors import InputError, SiteError
 
 _UNFINISHED = '.new.'  # in the names of files that are being written
 _WRITING = 3600.0  # seconds that no writer takes
-_DEEPEST = 50  # levels of a YAML file; PyYAML's own functions call themselves for each
-_MOST_REPEATED = 10_000  # parts that the aliases of a YAML file stand for, all together
 
 
 def read_yaml(path: Path, parse: str = 'load') -> Any:
@@ -25,9 +23,7 @@ def read_yaml(path: Path, parse: str = 'load') -> Any:
 
     loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # the loader of libyaml, if built in, is ten times faster
     try:
-        text = path.read_text(encoding='utf-8')
-        _refuse_endless(yaml.parse(text, Loader=loader))
-        return getattr(yaml, parse)(text, Loader=loader)
+        return getattr(yaml, parse)(path.read_text(encoding='utf-8'), Loader=loader)
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
     except UnicodeDecodeError as error:
@@ -41,35 +37,6 @@ def read_yaml(path: Path, parse: str = 'load') -> Any:
         raise SiteError(f'{where}: not valid YAML: {error.problem}{began}') from None
     except (yaml.YAMLError, ValueError) as error:  # a control character, or a date that does not exist
         raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
-
-
-def _refuse_endless(events: Iterable[Any]) -> None:
-    """Raise yaml.MarkedYAMLError if parts are too deep, or if aliases stand for themselves or for too many parts."""
-    import yaml
-
-    opened: list[tuple[str | None, int]] = []  # anchor of each part around the event, and number of parts before it
-    sizes: dict[str | None, int] = {}
-    parts = repeated = 0
-    for event in events:
-        wrong = ''
-        if isinstance(event, yaml.CollectionStartEvent):
-            opened.append((event.anchor, parts))
-            wrong = f'more than {_DEEPEST} levels of brackets or indentation' if len(opened) > _DEEPEST else ''
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = opened.pop()
-            sizes[anchor] = parts - before
-        elif isinstance(event, yaml.ScalarEvent):
-            sizes[event.anchor] = 1
-        elif isinstance(event, yaml.AliasEvent):
-            repeated += (size := sizes.get(event.anchor, 0))
-            parts += size
-            if any(anchor == event.anchor for anchor, _ in opened):
-                wrong = f'the alias *{event.anchor} stands within the part that it repeats'
-            elif repeated > _MOST_REPEATED:
-                wrong = f'the aliases up to here repeat more than {_MOST_REPEATED} parts'
-        parts += isinstance(event, yaml.NodeEvent)
-        if wrong:
-            raise yaml.MarkedYAMLError(problem=wrong, problem_mark=event.start_mark)
 
 
 def to_yaml(content: Any) -> str:
@@ -95,7 +62,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
     waiting: dict[Path, Path] = {}
     try:
         for path, write in contents.items():
-            make_folder(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and not path.is_file():  # /dev/stdout and other devices must not be replaced
                 with path.open('wb') as stream:
                     write(stream)
@@ -104,7 +71,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
             unique = f'{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}'
             temporary = path.with_name(f'.{path.name}{_UNFINISHED}{unique}')
             waiting[path] = temporary
-            with open(temporary, 'xb', opener=_as_wide_as_its_folder) as stream:
+            with open(temporary, 'xb', opener=_no_link) as stream:
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -124,38 +91,16 @@ def open_own(path: Path, mode: str) -> TextIO:
     """Open a text file of the suite to write or append, never through a symbolic link. Raises InputError."""
 
     try:
-        return cast(TextIO, open(path, mode, encoding='utf-8', opener=_as_wide_as_its_folder))
+        return cast(TextIO, open(path, mode, encoding='utf-8', opener=_no_link))
     except OSError as error:
         if path.is_symlink():
             raise InputError(f'{path}: is a symbolic link, expected a file of ours; remove it') from None
         raise InputError(f'{path}: cannot be written: {error.strerror}') from None
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it; nobody may do more in it than in the one above, and not all may write."""
-    if not folder.is_dir():
-        if folder.parent != folder:
-            make_folder(folder.parent)
-        folder.mkdir(0o777 & _at_most(folder.parent), exist_ok=True)
-
-
-def _as_wide_as_its_folder(name: str, flags: int) -> int:
-    """Open a file, never through a symbolic link; make it for nobody to whom its folder is closed, whatever umask."""
-    return os.open(name, flags | os.O_NOFOLLOW, 0o666 & _at_most(Path(name).parent))
-
-
-def _at_most(folder: Path) -> int:
-    """Return the mode that what is made in `folder` may have: for others than the user, no more than the folder's.
-
-    Who may not enter a folder gets nothing; who may enter it may read a file in it. Write access is never for all.
-    """
-    mode, allowed = folder.stat().st_mode, 0o775
-    for group in (0o070, 0o007):
-        if not mode & group & 0o011:
-            allowed &= ~group
-        elif not mode & group & 0o022:
-            allowed &= ~(group & 0o022)
-    return allowed
+def _no_link(name: str, flags: int) -> int:
+    """Open a file, never through a symbolic link."""
+    return os.open(name, flags | os.O_NOFOLLOW, 0o666)
 
 
 def is_unfinished(path: Path) -> bool:

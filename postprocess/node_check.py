@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check this node within a minute, against its own earlier checks and those of its peers.
 
-Writes only below ``<results>/node-checks``: rates as `postprocess.results.node_checks` says, devices and repetitions of
-a node to ``<node>.json``, its counters to ``<node>.counts``.
+Writes only below ``<results>/node-checks``: rates as `postprocess.results.node_checks` says, devices of a node to
+``<node>.json``, its counters to ``<node>.counts``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.files import make_folder, write_text
+from plumbline.files import write_text
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 
@@ -72,25 +71,25 @@ def check(
     if not re.fullmatch(r'[\w.-]+', node):
         raise InputError(f'{node!r}: expected a name of this node of letters, digits, "-", "_" and "."')
     folder, outcome = results / 'node-checks', CheckedNode(node)
-    make_folder(folder)
-    earlier = _read_kept(folder / f'{node}.json')
-    _look(outcome, expects, earlier['devices'], folder / f'{node}.counts')
+    folder.mkdir(parents=True, exist_ok=True)
+    devices = _earlier_devices(folder / f'{node}.json')
+    _look(outcome, expects, devices, folder / f'{node}.counts')
     if not only_settings:
         if here := jobs.jobs(epilog):
             outcome.undecided.append(f'no benchmark runs beside job {", ".join(here[:4])}')
         else:
-            _measure(outcome, folder, earlier, partition)
-    write_text(folder / f'{node}.json', json.dumps(earlier) + '\n')
+            _measure(outcome, folder, int(devices.get('gpus', 0)), partition)
+    write_text(folder / f'{node}.json', json.dumps({'devices': devices}) + '\n')
     return outcome
 
 
-def _read_kept(path: Path) -> dict[str, Any]:
-    """Return what an earlier check kept of a node. Raises InputError."""
+def _earlier_devices(path: Path) -> dict[str, float]:
+    """Return the devices that an earlier check found. Raises InputError."""
     try:
         content = json.loads(path.read_text(encoding='utf-8'))
-        return {name: dict(content[name]) for name in ('devices', 'repeats')}
+        return dict(content['devices'])
     except FileNotFoundError:
-        return {'devices': {}, 'repeats': {}}
+        return {}
     except (ValueError, KeyError, TypeError):
         raise InputError(f'{path}: expected what an earlier check wrote; remove it') from None
 
@@ -124,13 +123,13 @@ def _look(found: CheckedNode, expects: Sequence[tuple[str, str]] | str, before: 
         found.undecided.append(f'counters: {error}')
 
 
-def _measure(found: CheckedNode, folder: Path, kept: dict[str, Any], partition: str) -> None:
+def _measure(found: CheckedNode, folder: Path, gpus: int, partition: str) -> None:
     """Run the benchmarks, judge their rates, and keep them."""
     from postprocess.results import node_checks as history
     from postprocess.statistics.lowest import lowest
 
     processor = processor_of(this_node())
-    node = benchmarks.node_of(processor, int(kept['devices'].get('gpus', 0)))
+    node = benchmarks.node_of(processor, gpus)
     chosen, lacking = benchmarks.installed(node)
     found.lacking += [*lacking, 'network bandwidth (needs a second node)']
     quiet = max(_QUIET[0] * processor['num_cpus'], _QUIET[1])
@@ -151,7 +150,7 @@ def _measure(found: CheckedNode, folder: Path, kept: dict[str, Any], partition: 
             lowest(own.get(key, []), [values for of in peers if (values := of.get(key))], series) for key in keys
         ]  # fmt: skip
         try:
-            looks_at = functools.partial(benchmarks.look, benchmark, places, kept['repeats'])
+            looks_at = functools.partial(benchmarks.look, benchmark, places)
             rates, best = take_looks(looks_at, [limit.limit if limit else None for limit in limits], quiet)
         except ValueError as error:
             found.undecided.append(f'{benchmark.metric}: {error}')

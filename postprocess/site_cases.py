@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -117,24 +118,30 @@ def rules_of_no_series(site: Site, path: Path, cases: Sequence[Case]) -> Iterato
 
 
 def unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield each feature of an environ that neither the suite nor a check of this site knows."""
+    """Yield each feature of an environ that no check of this site requires; `is_misspelt` has told the others."""
     known, of_checks = {*known_benchmarks()}, {feature for case in cases for feature in case.features}
     for number, stack in enumerate(site.environs.values()):
         for index, feature in enumerate(stack.features):
-            if feature not in known and reframe_feature(feature) not in of_checks:
+            if feature not in known and reframe_feature(feature) not in of_checks and not is_misspelt(feature):
                 where = place_of(path, 'environments', number, 'features', index)
                 yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
+
+
+def is_misspelt(feature: str) -> bool:
+    """Return True for a feature that is almost the name of a benchmark; a site's own checks have others."""
+    known = [*known_benchmarks()]
+    return feature not in known and bool(difflib.get_close_matches(feature.lower(), known, 1, 0.7))
 
 
 def unmet_rows(site: Site, rows: Rows, cases: Sequence[Case]) -> Iterator[str]:
     """Yield each reference that no case measures, that has another unit, or that is above its physical peak."""
     series = {key: facts for case in cases for key, facts in case.series().items()}
     for where, row in rows:
-        if not row.is_limit:
+        if not row.is_limit or not _is_of(site, row):
             continue
         met = _met(row, series)
         if not met:
-            yield f'{where}: {_why_unmatched(row, site, series)}'
+            yield f'{where}: {_why_unmatched(row, series)}'
             continue
         quantity = next(quantity for quantity, _ in met)
         if quantity and (why := row.mismatch(quantity)):
@@ -147,6 +154,11 @@ def unmet_rows(site: Site, rows: Rows, cases: Sequence[Case]) -> Iterator[str]:
             unit, peak = row.quantity.unit, min(peaks)
             why = f'is {peak / row.mean:.0f} times below the physical peak in site.yaml, {peak:g} {unit}'
             yield f'{where}: mean: {row.mean:g} {unit} {why}: a slip of the unit?'
+
+
+def _is_of(site: Site, row: Reference) -> bool:
+    """Return True if the site has the partition and the environ of a reference."""
+    return row.id.partition in ('*', *site.partitions) and row.id.environ in ('*', *site.environs)
 
 
 def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, float | None]]:
@@ -162,13 +174,9 @@ def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, floa
     return {facts for key, facts in named if row.matches(key)}
 
 
-def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> str:
+def _why_unmatched(row: Reference, series: Iterable[SeriesId]) -> str:
     """Return the first column from the left in which no case of the site has the value of the row, and its choices."""
     id_ = row.id
-    if id_.partition != '*' and id_.partition not in site.partitions:
-        return f'partition {id_.partition!r}: {expected_one_of(id_.partition, sorted(site.partitions))}'
-    if id_.environ != '*' and id_.environ not in site.environs:
-        return f'environ {id_.environ!r}: {expected_one_of(id_.environ, sorted(site.environs))}'
     cases: dict[str, dict[str, set[str]]] = {}
     for key in series:
         cases.setdefault(key.check, {}).setdefault(to_text(key.params), set()).add(key.name)

@@ -19,9 +19,9 @@ from plumbline.paths import site_file
 from plumbline.programs import find_reframe
 from plumbline.references import ELSEWHERE, FILES, Reference, read_rows
 from plumbline.site.file import faults_of_site_file
-from plumbline.site.job_directives import DIRECTIVES
-from plumbline.site.job_rules import faults_of_script, may_be_submitted, missing_words, refusals_of_sbatch
+from plumbline.site.job_rules import missing_words, refusals_of_sbatch
 from plumbline.site.locations import locations
+from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import (
     UNDESCRIBED,
     Partition,
@@ -32,7 +32,7 @@ from plumbline.site.sites import (
 )
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.site_cases import Case, Rows, rehearse, rules_of_no_series, some_of, unknown_features, unmet_rows
-from postprocess.site_rules import future_dates, impossible_rows, rules_of_site, unstated_mpi
+from postprocess.site_rules import faults_of_site, future_dates, rows_of_nothing, unstated_mpi
 from postprocess.text import count, some
 
 
@@ -98,7 +98,7 @@ def _check_site(name: str, root: Path | None, reframe: str | None, files: bool, 
     checked.cases = len(listed)
     if cases:
         _check_cases(checked, site, site_file(name, 'site.yaml', root), rows, listed)
-    if not (jobs and _check_scripts(checked, site, [case for case in listed if case.submitted])):
+    if not (jobs and _check_scripts(checked, site, [case for case in listed if case.submitted], folder)):
         shutil.rmtree(folder)
     return checked
 
@@ -117,7 +117,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
             right, wrong = read_rows(path, kind)
             of_rows += wrong
             rows += [(f'{path}:{line}', row) for line, row in right]
-    found.mistakes += faults_of_site_file(described, partial(rules_of_site, found.site, rows)) + of_rows
+    found.mistakes += faults_of_site_file(described, partial(faults_of_site, found.site, rows)) + of_rows
     if (path := site_file(found.site, ELSEWHERE, root)).exists():
         from postprocess.verdicts.elsewhere import read  # the store, which it imports, takes half a second
 
@@ -137,7 +137,7 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
         found.mistakes += [] if found.mistakes else [str(error)]
         return rows
     found.nodes = [f'{found.site}:{partition.name}: {node_of(partition)}' for partition in site.partitions.values()]
-    found.mistakes += impossible_rows(site, rows)
+    found.mistakes += rows_of_nothing(site, rows)
     found.notes += unstated_mpi(site, described)
     return rows
 
@@ -145,64 +145,45 @@ def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference
 def _check_cases(found: Checked, site: Site, path: Path, rows: Rows, cases: Sequence[Case]) -> None:
     """Add the mistakes that the cases of a site show to `found`."""
     by_fault: dict[str, list[str]] = {}
-    known_places = {*map(_place, found.mistakes)}
     for case in (case for case in cases if case.fault):
         by_fault.setdefault(f'{case.id.partition}: {case.fault.partition(": | ")[0]}', []).append(case.name)
     found.mistakes += [
         f'{site.name}: {count(len(of), "case")} of partition {fault}: {some_of(of, 3)}'
         for fault, of in by_fault.items()
     ]
-    found.mistakes += (
-        mistake for mistake in unknown_features(site, path, cases) if _place(mistake) not in known_places
-    )
+    found.mistakes += unknown_features(site, path, cases)
     found.mistakes += rules_of_no_series(site, path, cases)
-    found.mistakes += (mistake for mistake in unmet_rows(site, rows, cases) if _place(mistake) not in known_places)
+    found.mistakes += unmet_rows(site, rows, cases)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
         found.notes.append(f'{site.name}: the metrics of {some_of(unlisted)} are {message}')
 
 
-def _place(mistake: str) -> str:
-    """Return file, line and key at the beginning of a mistake; only one mistake for each place is reported."""
-    return ': '.join(mistake.split(': ')[:2])
-
-
-def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
-    """Check the job scripts of cases, with the trials of the longest mode; return True if a mistake names a script."""
-    by_fault: dict[tuple[str, str, str], list[str]] = {}
-    to_state: set[str] = set()
+def _check_scripts(found: Checked, site: Site, cases: Sequence[Case], folder: Path) -> bool:
+    """Ask sbatch about the job scripts of cases, on a node of the site; return True if a person should read them."""
     of_slurm: dict[Path, str] = {}
     times: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         times.setdefault((case.id.partition, case.time_limit), []).append(case.name)
-        partition, text = site.partitions[case.id.partition], case.script.read_text(encoding='utf-8')
-        for line, option, why in faults_of_script(text, partition):
-            by_fault.setdefault((case.id.partition, option, why), []).append(f'{case.script}:{line}')
-        to_state |= set(missing_words(text, partition))
-        if partition.entry['scheduler'] in ('slurm', 'squeue'):
-            of_slurm[case.script] = text
-    for (_, option, why), places in by_fault.items():
-        others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
-        found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
+        if scheduler(site.partitions[case.id.partition].entry['scheduler']).is_slurm:
+            of_slurm[case.script] = case.script.read_text(encoding='utf-8')
     for (of, arithmetic), names in times.items():
         found.notes += [f'{site.name}:{of}: {some(names, 1)}: {arithmetic}'] if arithmetic else []
-    if to_state:
-        what = ', '.join(sorted(to_state))
+    found.scripts = len(cases)
+    if to_state := sorted({word for one in site.partitions.values() for word in missing_words(one)}):
+        what = ', '.join(to_state)
         found.notes.append(
             f'{site.name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm'
         )
-    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*DIRECTIVES}:
-        found.notes.append(
-            f'{site.name}: no rules of scheduler {some_of(unjudged)} are known: its scripts were not checked'
-        )
-    found.scripts = len(cases)
-    refused = []
-    if of_slurm and site.matches(platform.node()) and shutil.which('sbatch') and may_be_submitted(to_state):
-        refused = [f'{path}: sbatch --test-only: {why}' for path, why in refusals_of_sbatch(of_slurm)]
-        found.mistakes += refused
-        found.notes += [] if refused else [f'{site.name}: sbatch --test-only takes these job scripts']
-    return bool(by_fault or refused)
+    if to_state or not (of_slurm and site.matches(platform.node()) and shutil.which('sbatch')):
+        if cases:
+            found.notes.append(f'{site.name}: no scheduler was asked; its job scripts are in {folder}')
+        return bool(cases)
+    refused = [f'{path}: sbatch --test-only: {why}' for path, why in refusals_of_sbatch(of_slurm)]
+    found.mistakes += refused
+    found.notes += [] if refused else [f'{site.name}: sbatch --test-only takes these job scripts']
+    return bool(refused)
 
 
 def node_of(partition: Partition) -> str:

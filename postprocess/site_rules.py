@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
@@ -15,13 +14,11 @@ from plumbline.errors import SiteError, expected_one_of
 from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT
 from plumbline.site.file import place_of
-from plumbline.site.magnitudes import beyond_hardware
 from plumbline.site.mpi import FAMILIES
 from plumbline.site.sites import Site
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
-from plumbline.units import UNITS, dimension, number_in
-from plumbline.yaml_faults import Fault, Rule, items
-from postprocess.site_cases import Rows
+from plumbline.yaml_faults import Fault, items, within
+from postprocess.site_cases import Rows, is_misspelt
 
 
 def future_dates(rows: Rows) -> Iterator[str]:
@@ -32,12 +29,12 @@ def future_dates(rows: Rows) -> Iterator[str]:
             yield f'{where}: recorded_at: {row.recorded_at} is in the future'
 
 
-def rules_of_site(site: str, rows: Rows, entry: dict[str, Any]) -> Iterator[Rule]:
-    """Yield the rules for parts of a ``site.yaml`` whose other side is in another file."""
-    yield ['tolerance', 'rules'], _rules_of_no_check(entry, rows)
+def faults_of_site(site: str, rows: Rows, entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield the faults of a ``site.yaml`` whose other side is in another file."""
+    yield from within(['tolerance', 'rules'], _rules_of_no_check(entry, rows))
     for place, environ in items(entry, 'environments'):
-        yield place, _faults_of_stack(site, environ)
-        yield place, _misspelt_features(environ)
+        yield from within(place, _faults_of_stack(site, environ))
+        yield from within(place, _misspelt_features(environ))
 
 
 def _rules_of_no_check(entry: dict[str, Any], rows: Rows) -> Iterator[Fault]:
@@ -51,30 +48,19 @@ def _rules_of_no_check(entry: dict[str, Any], rows: Rows) -> Iterator[Fault]:
 
 
 def _misspelt_features(environ: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each feature that is almost the name of a benchmark; features of a site's own checks are left out."""
-    known = [*known_benchmarks()]
     for index, feature in enumerate(environ.get('features', ())):
-        if feature not in known and difflib.get_close_matches(feature.lower(), known, 1, 0.7):
-            yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known))}'
+        if is_misspelt(feature):
+            yield ['features', index], f'no check requires it; {expected_one_of(feature, sorted(known_benchmarks()))}'
 
 
-def impossible_rows(site: Site, rows: Rows) -> Iterator[str]:
-    """Yield each reference whose partition or environ the site lacks, and each that its hardware cannot reach."""
+def rows_of_nothing(site: Site, rows: Rows) -> Iterator[str]:
+    """Yield each reference whose partition or environ the site lacks."""
     for where, row in rows:
-        if not row.is_limit:
-            continue
         for what, name, known in (
             ('partition', row.id.partition, site.partitions), ('environ', row.id.environ, site.environs),
         ):  # fmt: skip
-            if name not in ('*', *known):
+            if row.is_limit and name not in ('*', *known):
                 yield f'{where}: {what} {name!r}: {expected_one_of(name, sorted(known))}'
-        partition, unit = site.partitions.get(row.id.partition), row.quantity.unit
-        if partition and row.kind != 'elsewhere' and unit in UNITS:
-            nodes = number_in(dict(row.id.params).get('num_nodes')) or 1
-            message = number_in(dict(row.id.dims).get('message_bytes'))
-            why = beyond_hardware(row.mean * UNITS[unit], dimension(unit), unit, nodes, partition.entry, message)
-            if why:
-                yield f'{where}: mean: {row.printed} {unit}: {why}: a slip of the unit?'
 
 
 def unstated_mpi(site: Site, path: Path) -> Iterator[str]:

@@ -9,9 +9,8 @@ import argparse
 import gc
 import os
 import re
-import sqlite3
 import sys
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +19,6 @@ from typing import Any
 
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import log_files
-from reframe.utility.osext import ReadWriteFileLock
 
 gc.freeze()  # the garbage collector then skips what ReFrame has loaded; below, the same for what this file loads
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +28,7 @@ os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also if another plumbline is install
 sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
-from plumbline import checkout, job_variables, settings  # noqa: E402
+from plumbline import job_variables, settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.files import keep_others_from_writing  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
@@ -61,39 +59,6 @@ def _level_of_log() -> str:
     """
     asked = os.environ.get('RFM_VERBOSE') or any(re.match('-[A-Za-z]*v|--ve', word) for word in sys.argv[1:])
     return 'debug' if asked else 'info'
-
-
-def _database() -> bool:
-    """Return True if ReFrame keeps its database of results: if polars is installed, which it needs to read it.
-
-    Raises ConfigError if an option needs the database although polars is not installed.
-    """
-    if find_spec('polars'):
-        _remove_half_made(_RESULTS / 'reframe.db')
-        return True
-    of_database = '--(delete|describe|list)-stored-|--performance-compare='
-    if asked := [word for word in sys.argv[1:] if re.match(of_database, f'{word}=')]:
-        install = ' '.join(['pip install', *checkout.pip_requirement('analytics')])
-        raise ConfigError(
-            f'{asked[0]}: ReFrame keeps no database of results, as it would need polars to read it, which is not '
-            f'installed: {install}. What was measured: `plumbline compare`, `plumbline history`'
-        )
-    return False
-
-
-def _remove_half_made(database: Path) -> None:
-    """Remove a database that a ReFrame was ended in making: it has no tables, and each later one would fail."""
-    with suppress(OSError, sqlite3.Error):
-        if database.exists() and not _has_tables(database):
-            with ReadWriteFileLock(str(database.with_name('.db.lock'))).write_lock():  # nobody is making it just now
-                if not _has_tables(database):
-                    database.unlink()
-
-
-def _has_tables(database: Path) -> bool:
-    """Return True if a database has the table of cases. Raises sqlite3.Error."""
-    with closing(sqlite3.connect(f'{database.resolve().as_uri()}?mode=ro', uri=True)) as opened:
-        return bool(opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'testcases'").fetchone())
 
 
 def _sites() -> list[Site]:
@@ -171,9 +136,10 @@ site_configuration = {
             'purge_environment': False,
         }
     ],
+    # ReFrame needs polars to read its database
     'storage': [
         {
-            'backend': 'sqlite', 'enable': _database(), 'sqlite_db_file': str(_RESULTS / 'reframe.db'),
+            'backend': 'sqlite', 'enable': bool(find_spec('polars')), 'sqlite_db_file': str(_RESULTS / 'reframe.db'),
             'sqlite_db_file_mode': f'{0o666 & ~_UMASK:o}',
         }
     ],

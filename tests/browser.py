@@ -14,17 +14,6 @@ from typing import Any
 
 from lxml import html
 
-KEEP = """{
-    const made = URL.createObjectURL;
-    window.blobs = [];
-    URL.createObjectURL = blob => { blobs.push(blob); return made(blob); };
-    HTMLAnchorElement.prototype.click = function () { window.file = this.download; };
-}"""
-READ = """new Promise(done => {
-    const reader = new FileReader();
-    reader.onload = () => done(reader.result);
-    reader.readAsDataURL(blobs.at(-1));
-})"""
 PATIENCE = 120  # seconds after which Chromium counts as hung
 ALL = '[...document.querySelectorAll({!r})]'.format  # the elements of a selector
 
@@ -135,17 +124,6 @@ class Browser:
         features = [{'name': 'prefers-color-scheme', 'value': scheme}]
         self('Emulation.setEmulatedMedia', media=media, features=features)
         self('Emulation.setEmulatedVisionDeficiency', type=vision)
-
-    def saved(self, figure: str, kind: str) -> tuple[str, bytes]:
-        """Press the button ``SVG`` or ``PNG`` below a chart; return the name of the file and its content."""
-        button = f"[...document.querySelectorAll('{figure} .save button')].find(one => one.textContent === '{kind}')"
-        self.run(f"document.querySelector('{figure}').scrollIntoView()")
-        self.until(button)
-        self.run(KEEP)
-        self.run(f'{button}.focus()')
-        self.press('Enter')
-        self.until('blobs.length')
-        return self.run('window.file'), base64.b64decode(self.run(READ).partition(',')[2])
 
     def press(self, key: str, shift: bool = False) -> None:
         """Press and release a key such as ``Tab``, ``Enter`` or ``Escape``."""

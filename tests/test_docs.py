@@ -12,8 +12,8 @@ from rows import each_row
 from scratch import ROOT
 
 from plumbline.site.file import faults_of_site_file
-from plumbline.site.job_directives import gpus_of_node
 from plumbline.site.sites import load_site
+from plumbline.site.use import gpus_of_node
 from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import UNITS, better, dimension
 from postprocess.readers.rules import read_rules

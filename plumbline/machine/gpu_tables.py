@@ -11,7 +11,6 @@ from dataclasses import dataclass
 Pair = tuple[int, int]
 _ESCAPE = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
 _DEVICE = re.compile(r'GPU\d+|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]')
-_SELF = ('X', 'SELF', '0', 'N/A')  # cells of a device with itself
 _PCIE = {  # labels of nvidia-smi, best first
     'PIX': 'PCIe, at most one bridge',
     'PXB': 'PCIe, several bridges',
@@ -47,7 +46,7 @@ def nvidia_links(text: str) -> dict[Pair, Link]:
     tables = _tables(text)
     if len(tables) != 1:
         raise ValueError(f'expected one table with columns GPU0, GPU1, ..., found {len(tables)}')
-    return {pair: _nvidia_link(pair, label) for pair, label in _one_way(*tables[0][1:]).items()}
+    return {pair: _nvidia_link(pair, label) for pair, label in tables[0][1].items()}
 
 
 def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, Link]:
@@ -56,17 +55,11 @@ def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, 
     The tables `expected` are required. Raises ValueError that names the table or the pair.
     """
     tables: dict[str, dict[Pair, str]] = {}
-    for title, names, cells in _tables(text):
-        for name in _AMD_TABLES:
-            if name in title.lower().replace('numa bw', 'bandwidth'):
-                if name in tables:
-                    raise ValueError(f'expected one table of {name}, found two')
-                tables[name] = _one_way(names, cells)
+    for title, cells in _tables(text):
+        tables |= {name: cells for name in _AMD_TABLES if name in title.lower().replace('numa bw', 'bandwidth')}
     if missing := [name for name in expected if name not in tables]:
         raise ValueError(f'expected a table of {", ".join(missing)}')
     pairs = list(next(iter(tables.values())))
-    if any(list(cells) != pairs for cells in tables.values()):
-        raise ValueError('expected the same number of GPUs in all tables')
     ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end tells the number of links
     bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in tables.pop('bandwidth', {}).items()}
     known = any(bandwidths.values())  # all 0: unknown to the driver
@@ -81,7 +74,6 @@ def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, 
 def _nvidia_link(pair: Pair, label: str) -> Link:
     if links := re.fullmatch(r'NV(\d+)', label):
         return Link((0, -int(links[1])), f'{links[1]} NVLink{"s" if int(links[1]) > 1 else ""}')
-    label = 'SYS' if label == 'SOC' else label  # its name before 2018
     if label not in _PCIE:
         raise ValueError(f'{_words(pair)}: expected NV and a number, or one of {", ".join(_PCIE)}, found {label!r}')
     return Link((1, list(_PCIE).index(label)), _PCIE[label])
@@ -116,46 +108,30 @@ def _number(pair: Pair, cell: str, pattern: str = r'(\d+)', expected: str = 'a n
     return int(match[1])
 
 
-def _tables(text: str) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return title, GPUs and rows of every table with GPUs as columns and rows; the title is the line above.
+def _tables(text: str) -> list[tuple[str, dict[Pair, str]]]:
+    """Return title and cells above the diagonal of every table with GPUs as columns and rows.
 
-    Other columns (NICs, affinities) must be right of the GPUs, other rows below.
+    The title is the line above. Other columns (NICs, affinities) must be right of the GPUs, other rows below. Raises
+    ValueError for an incomplete table.
     """
-    tables: list[tuple[str, list[str], list[list[str]]]] = []
-    title = ''
-    names: list[str] = []
-    for line in _ESCAPE.sub('', text).splitlines():
+    tables: list[tuple[str, dict[Pair, str]]] = []
+    title, size, row = '', 0, 0
+    for line in [*_ESCAPE.sub('', text).splitlines(), '']:
         words = line.split()
-        leading = list(itertools.takewhile(_DEVICE.fullmatch, words))
-        if not leading:
-            title, names = line.strip(' =:') or title, []
-        elif not names:
-            names = leading
-            tables.append((title, names, []))
-            if names[0].startswith('GPU') and names != [f'GPU{i}' for i in range(len(names))]:
-                raise ValueError(f'expected the columns GPU0, GPU1, ..., found {" ".join(names)}')
-        else:
-            cells = tables[-1][2]
-            if words[0] not in names[len(cells) : len(cells) + 1]:
-                raise ValueError(f'expected the rows {" ".join(names)}, found {words[0]} after {len(cells)} of them')
-            cells.append(words[1:])
+        devices = len(list(itertools.takewhile(_DEVICE.fullmatch, words)))
+        if not devices:
+            if row < size:
+                raise ValueError(f'expected {size} rows of GPUs, found {row}')
+            title, size, row = line.strip(' =:') or title, 0, 0
+        elif not size:
+            size = devices
+            tables.append((title, {}))
+        elif row < size:
+            if len(words) <= size:
+                raise ValueError(f'row {words[0]}: expected {size} columns, found {len(words) - 1}')
+            tables[-1][1].update({(row, column): words[column + 1] for column in range(row + 1, size)})
+            row += 1
     return tables
-
-
-def _one_way(names: list[str], cells: list[list[str]]) -> dict[Pair, str]:
-    """Return the cells above the diagonal. Raises ValueError if the table is incomplete or not symmetric."""
-    size = len(names)
-    if len(cells) != size:
-        raise ValueError(f'expected {size} rows, {" ".join(names)}, found {len(cells)}')
-    for i, row in enumerate(cells):
-        if len(row) < size:
-            raise ValueError(f'row {names[i]}: expected {size} columns, found {len(row)}')
-        if row[i] not in _SELF:
-            raise ValueError(f'{names[i]} to itself: expected one of {", ".join(_SELF)}, found {row[i]!r}')
-    for i, j in itertools.combinations(range(size), 2):
-        if cells[i][j] != cells[j][i]:
-            raise ValueError(f'{names[i]} and {names[j]}: {cells[i][j]} one way and {cells[j][i]} the other')
-    return {(i, j): cells[i][j] for i, j in itertools.combinations(range(size), 2)}
 
 
 def _words(pair: Pair) -> str:

@@ -31,11 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class NodeBenchmark:
-    """A program that measures one metric. `rate`: pattern of its number, in `unit` after `scale`.
-
-    `repeat`: pattern of the repetitions that it chose, and the option that asks for as many: all looks do equal work,
-    and only the first one takes the time to choose.
-    """
+    """A program that measures one metric. `rate`: pattern of its number, in `unit` after `scale`."""
 
     metric: str
     unit: str
@@ -44,7 +40,6 @@ class NodeBenchmark:
     rate: str
     scale: float
     places: Callable[[NodeShape], Iterator[Place]]
-    repeat: tuple[str, str, str] = ('', '', '')  # pattern, option, options of the first look
 
 
 @dataclass(frozen=True)
@@ -74,11 +69,12 @@ def node_of(processor: dict[str, Any], gpus: int) -> NodeShape:
     return NodeShape(domains, max(threads) if len(threads) == 1 else 0, gpus)
 
 
-def _likwid(bytes_of: Callable[[int, int], int]) -> Callable[[NodeShape], Iterator[Place]]:
+def _likwid(kernel: str, bytes_of: Callable[[int, int], int]) -> Callable[[NodeShape], Iterator[Place]]:
     def places(node: NodeShape) -> Iterator[Place]:
         for number, cores, cache in node.domains if node.step else ():  # it chooses cores by a stride in threads
             group = f'M{number}:{bytes_of(cache, len(cores)) // 1000}kB:{len(cores)}:1:{node.step}'
-            yield Place({'numa_domain': str(number)}, [['-w', group]])
+            words = ['likwid-bench', '-t', kernel, '-s', '1', '-w', group]
+            yield Place({'numa_domain': str(number)}, [words])
 
     return places
 
@@ -107,25 +103,28 @@ def _openssl(node: NodeShape) -> Iterator[Place]:
         yield Place({'numa_domain': str(number)}, [['taskset', '-c', str(core), *words] for core in cores])
 
 
-def _gpu_stream(node: NodeShape) -> Iterator[Place]:
-    for gpu in range(node.gpus):
-        yield Place({'gpu': str(gpu)}, [['--device', str(gpu), '--arraysize', str(2**27), '--numtimes', '100']])
+def _gpu_stream(program: str) -> Callable[[NodeShape], Iterator[Place]]:
+    def places(node: NodeShape) -> Iterator[Place]:
+        for gpu in range(node.gpus):
+            words = [program, '--device', str(gpu), '--arraysize', str(2**27), '--numtimes', '100']
+            yield Place({'gpu': str(gpu)}, [words])
+
+    return places
 
 
 _TRIAD = r'^Triad\s+(\S+)'
-_REPEAT = (r'^Iterations per thread:\s+(\d+)$', '-i', '-s 1')
 #: For each metric, the first benchmark counts whose program is on PATH. openssl divides by the CPU time of its process,
 #: so that other processes disturb it least, and runs on each core by itself; in likwid-bench one slow core holds up its
 #: domain.
 BENCHMARKS = (
     NodeBenchmark('memory_bandwidth', 'GB/s', 'likwid-bench', 'load', r'^MByte/s:\s+(\S+)$', 1e-3,
-              _likwid(lambda cache, cores: _beyond(cache)), _REPEAT),
+              _likwid('load', lambda cache, cores: _beyond(cache))),
     NodeBenchmark('memory_bandwidth', 'GB/s', 'omp-stream', 'triad', _TRIAD, 1e-3, _omp_stream),
     NodeBenchmark('core_rate', 'MB/s', 'openssl', 'sha256', r'^sha256 +(\S+)k$', 1e-3, _openssl),
     NodeBenchmark('core_rate', 'GFlop/s', 'likwid-bench', 'peakflops', r'^MFlops/s:\s+(\S+)$', 1e-3,
-              _likwid(lambda cache, cores: 20_000 * cores), _REPEAT),
-    NodeBenchmark('gpu_memory_bandwidth', 'GB/s', 'cuda-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
-    NodeBenchmark('gpu_memory_bandwidth', 'GB/s', 'hip-stream', 'triad', _TRIAD, 1e-3, _gpu_stream),
+              _likwid('peakflops', lambda cache, cores: 20_000 * cores)),
+    NodeBenchmark('gpu_memory_bandwidth', 'GB/s', 'cuda-stream', 'triad', _TRIAD, 1e-3, _gpu_stream('cuda-stream')),
+    NodeBenchmark('gpu_memory_bandwidth', 'GB/s', 'hip-stream', 'triad', _TRIAD, 1e-3, _gpu_stream('hip-stream')),
 )  # fmt: skip
 
 
@@ -142,20 +141,14 @@ def installed(node: NodeShape) -> tuple[list[NodeBenchmark], list[str]]:
     return [*by_metric.values()], [f'{name} (no {" or ".join(programs)} on PATH)' for name, programs in lacking.items()]
 
 
-def look(benchmark: NodeBenchmark, places: Sequence[Place], repeats: dict[str, str]) -> tuple[list[float], float]:
+def look(benchmark: NodeBenchmark, places: Sequence[Place]) -> tuple[list[float], float]:
     """Return the rate at each place, all measured at once, and how many CPUs other processes kept busy.
 
-    `repeats`: repetitions by metric and place, which the first look fills in. Raises ValueError if a program fails.
+    Raises ValueError if a program fails.
     """
-    pattern, option, at_first = benchmark.repeat
     busy, started = Busy(), []
     for place in places:
-        known = repeats.get(f'{benchmark.metric} {name_of(place.dims)}')
-        many = [option, known] if known else at_first.split()
-        head = [benchmark.program, *(['-t', benchmark.work] if pattern else []), *many]
-        for words in place.commands:
-            command = [*head, *words] if words[0].startswith('-') else [*words]
-            started.append((place, _start(command)))
+        started += [(place, _start(words)) for words in place.commands]
     end = time.monotonic() + SECONDS
     texts: dict[int, list[str]] = {}
     try:
@@ -177,8 +170,6 @@ def look(benchmark: NodeBenchmark, places: Sequence[Place], repeats: dict[str, s
         if not all(len(matches) == 1 and re.fullmatch(r'\d+(\.\d+)?', matches[0]) for matches in of_place):
             raise ValueError(f'{benchmark.program} printed no rate at {name_of(place.dims)}')
         rates.append(benchmark.scale * min(float(matches[0]) for matches in of_place))
-        if pattern and (chosen := re.search(pattern, texts[id(place)][0], re.MULTILINE)):
-            repeats.setdefault(f'{benchmark.metric} {name_of(place.dims)}', chosen[1])
     return rates, busy.cpus()
 
 

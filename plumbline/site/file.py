@@ -4,7 +4,7 @@
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.paths import SCHEMAS
 from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
-from plumbline.yaml_faults import Fault, Rule, explain, follow, for_rules, items, line_of, messages, stated
+from plumbline.yaml_faults import Fault, explain, first_of, items, line_of, messages, within
 
 _GPU_ARCH = re.compile('|'.join(vendor.archs for vendor in VENDORS.values()))
 _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
@@ -30,16 +30,16 @@ def read_site_file(path: Path) -> dict[str, Any]:
     return entry
 
 
-def faults_of_site_file(path: Path, more: Callable[[Any], Iterable[Rule]] = lambda entry: ()) -> list[str]:
+def faults_of_site_file(path: Path, more: Callable[[Any], Iterable[Fault]] = lambda entry: ()) -> list[str]:
     """Return a sentence for each mistake in a ``site.yaml``, in the order of its lines.
 
-    `more`: content of the file -> rules that other files of the site bring.
+    First those of the form of the file; without any, contradictions; without any, what would not have its effect.
+    `more`: content of the file -> faults by other files of the site.
     """
-    from plumbline.site.use import rules_of_use  # a site that only loads does not pay for it
+    from plumbline.site.use import faults_of_use  # a site that only loads does not pay for it
 
     try:
-        rules = (rules_of_use, more)
-        sentences = set(messages(path, _faults(read_yaml(path), rules)))
+        sentences = set(messages(path, _faults(read_yaml(path), (faults_of_use, more))))
     except SiteError as error:
         return [str(error)]
     return sorted(sentences, key=lambda message: (int(message.removeprefix(f'{path}:').partition(':')[0]), message))
@@ -51,19 +51,29 @@ def place_of(path: Path, *key: str | int) -> str:
     return f'{path}:{line_of(path, place)}: {".".join(place)}'
 
 
-def _faults(entry: Any, more: Iterable[Callable[[Any], Iterable[Rule]]] = ()) -> Iterator[Fault]:
-    """Yield path and fault of each mistake by the schema, of each contradiction, and by the rules of `more`."""
-    content = for_rules(entry)
-    yield from follow(content, [([], explain(_validator().iter_errors(entry)))])
-    if isinstance(entry, dict):
-        if entry.get('detect') != 'reframe':
-            yield from follow(content, _contradictions(content))
-        for rules in more:
-            yield from follow(content, rules(content))
+def _faults(entry: Any, more: Sequence[Callable[[Any], Iterable[Fault]]] = ()) -> list[Fault]:
+    """Return path and fault of each mistake by the schema, or of each contradiction, or by the functions `more`."""
+    stages: list[Iterable[Fault]] = [explain(_validator().iter_errors(entry))]
+    if isinstance(entry, dict) and entry.get('detect') != 'reframe':
+        stages += [contradictions(entry), (fault for rules in more for fault in rules(entry))]
+    return first_of(stages)
 
 
 def _is_positive(dimension: str, text: str) -> bool:
     return in_base_unit(text, of=dimension) > 0
+
+
+def _between(validator: Any, limits: list[str], text: Any, schema: Any) -> Iterator[Any]:
+    """Check the keyword ``between`` of the schema: least and most of any hardware; beyond them a unit is wrong."""
+    import jsonschema
+
+    least, most = map(in_base_unit, limits)
+    try:
+        right = least <= in_base_unit(text) <= most
+    except (ValueError, AttributeError):
+        return  # its format is wrong
+    if not right:
+        yield jsonschema.ValidationError(text)
 
 
 @functools.cache
@@ -84,7 +94,7 @@ def _validator() -> Any:
     # 192.0 is an integer to JSON Schema, and a float to all that read the site
     whole = draft.TYPE_CHECKER.redefine('integer', lambda _, value: type(value) is int)
     extend: Any = jsonschema.validators.extend  # untyped
-    return extend(draft, type_checker=whole)(schema, format_checker=formats)
+    return extend(draft, {'between': _between}, type_checker=whole)(schema, format_checker=formats)
 
 
 # What the schema cannot express: numbers and words that contradict each other
@@ -92,22 +102,18 @@ def _validator() -> Any:
 
 def contradictions(entry: dict[str, Any]) -> Iterator[Fault]:
     """Yield path and fault of each contradiction in an entry of the right form."""
-    content = for_rules(entry)
-    return follow(content, _contradictions(content))
-
-
-def _contradictions(entry: Any) -> Iterator[Rule]:
     for key in ('environments', 'partitions'):
-        yield [], _of_names(entry, key)
+        yield from _of_names(entry, key)
     for place, item in items(entry, 'environments'):
-        yield place, _of_environ(item, entry)
+        yield from within(place, _of_environ(item, entry))
     for place, item in items(entry, 'partitions'):
-        yield from ((place, rule(item, entry)) for rule in (_of_environs, _of_file_systems))
-        yield from ((place, rule(item)) for rule in (_of_launcher, _of_power_cap))
-        if stated(item, ['processor']):
-            yield from (([*place, 'processor'], rule(item['processor'])) for rule in _OF_PROCESSOR)
-        yield from ((place, rule(item)) for rule in _OF_NODE)
-    yield ['tolerance'], _of_tolerance(entry)
+        for rule in (_of_environs, _of_file_systems):
+            yield from within(place, rule(item, entry))
+        for of_node in _OF_PARTITION:
+            yield from within(place, of_node(item))
+        for of_processor in _OF_PROCESSOR if 'processor' in item else ():
+            yield from within([*place, 'processor'], of_processor(item['processor']))
+    yield from within(['tolerance'], _of_tolerance(entry))
 
 
 def _of_names(entry: dict[str, Any], key: str) -> Iterator[Fault]:
@@ -139,7 +145,6 @@ def _of_launcher(item: dict[str, Any]) -> Iterator[Fault]:
     needed = launched_by(item['launcher'])
     if needed and item['scheduler'] not in needed:
         yield ['launcher'], f'{item["launcher"]} needs scheduler {" or ".join(needed)}, found {item["scheduler"]}'
-        yield ['scheduler'], ''
 
 
 def _of_power_cap(item: dict[str, Any]) -> Iterator[Fault]:
@@ -148,7 +153,17 @@ def _of_power_cap(item: dict[str, Any]) -> Iterator[Fault]:
             ['power_cap'],
             f'needs Slurm or no scheduler: {item["scheduler"]} would not restore the cap after a killed job',
         )
-        yield ['scheduler'], ''
+
+
+def _of_network(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield a bandwidth of the network that is above the rates of its devices, which are in bits."""
+    peak, nics, rate = (
+        partition.get('peaks', {}).get('network_bandwidth'), partition.get('nics', ()),
+        partition.get('expects', {}).get('nic_rate'),
+    )  # fmt: skip
+    if peak and nics and rate and in_base_unit(peak) > (most := len(nics) * float(rate.split()[0]) * 1e9 / 8) * 1.01:
+        why = f'at most {most / 1e9:g} GB/s of {len(nics)} network devices of {rate}, 8 bits a byte'
+        yield ['peaks', 'network_bandwidth'], f'expected {why}; found {peak}'
 
 
 def _of_cores(processor: dict[str, Any]) -> Iterator[Fault]:
@@ -287,4 +302,6 @@ def _of_tolerance(entry: dict[str, Any]) -> Iterator[Fault]:
 
 
 _OF_PROCESSOR = (_of_arch, _of_cores, _of_sockets, _of_caches, _of_domains)
-_OF_NODE = (_of_devices, _of_near, _of_expects, _of_link_classes)
+_OF_PARTITION = (
+    _of_launcher, _of_power_cap, _of_network, _of_devices, _of_near, _of_expects, _of_link_classes,
+)  # fmt: skip

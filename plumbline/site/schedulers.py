@@ -46,7 +46,6 @@ SCHEDULERS = {
     'pbspro': Scheduler(places_ranks=True, launchers=('pals', 'alps')),
     'torque': Scheduler(launchers=('alps',)),
     'lsf': Scheduler(launchers=('jsrun', 'lrun', 'lrun-gpu')),
-    'flux': Scheduler(launchers=('srun',)),
     'oar': Scheduler(),
     'sge': Scheduler(),
 }

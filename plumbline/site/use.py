@@ -11,27 +11,23 @@ from typing import Any
 
 from plumbline.machine.node import gpus_in, number_of_gpus
 from plumbline.machine.vendors import vendors_of
-from plumbline.site.job_directives import gpus_asked_for, gpus_of_node
-from plumbline.site.magnitudes import faults_of_magnitudes
 from plumbline.stacks.manifest import known_benchmarks
 from plumbline.units import in_base_unit
-from plumbline.yaml_faults import Fault, Rule, items
+from plumbline.yaml_faults import Fault, items, within
 
-_INTERFACE = re.compile(r'hsn\d+')  # interface of the Slingshot network device with the same number: hsn0 of cxi0
 _BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
 _PATTERNS = ('check', 'params', 'metric', 'dims')
 
 
-def rules_of_use(entry: Any) -> Iterator[Rule]:
-    """Yield the rules for each part of the content of a ``site.yaml``."""
-    if dict.get(entry, 'detect') == 'reframe':
-        return
+def faults_of_use(entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield path and fault of each such entry in the content of a ``site.yaml``."""
     for place, item in items(entry, 'environments'):
-        yield place, _of_intel_mpi(item)
+        yield from within(place, _of_intel_mpi(item))
     for place, item in items(entry, 'partitions'):
-        yield from ((place, rule(item)) for rule in _OF_PARTITION)
-        yield from ((place, rule(item, entry)) for rule in (_of_max_jobs, _of_sycl))
-    yield from (([], rule(entry)) for rule in (_of_unused, _of_features, _of_hostnames, _of_rules))
+        for rule in _OF_PARTITION:
+            yield from within(place, rule(item))
+    for of_site in (_of_unused, _of_features, _of_hostnames, _of_rules):
+        yield from of_site(entry)
 
 
 # The site as a whole
@@ -116,6 +112,18 @@ def _of_rules(entry: dict[str, Any]) -> Iterator[Fault]:
 # Jobs
 
 
+def gpus_asked_for(option: str) -> bool:
+    """Return whether an option of sbatch, such as ``--gpus-per-node=4``, asks for GPUs."""
+    return bool(re.match(r'(--gpus(-per-(node|task|socket))?[= ]|-G ?|--gres[= ](.*,)?gpu\b)', option))
+
+
+def gpus_of_node(option: str) -> int | None:
+    """Return how many GPUs of a node an option of Slurm or PBS asks for, such as ``--gres=gpu:4``; None if for none."""
+    number = re.search(r'--gpus-per-node[= ](?:[A-Za-z]\w*:)?(\d+)|--gres[= ](?:\S*,)?gpu:(?:[A-Za-z]\w*:)?(\d+)|'
+                       r'\bngpus=(\d+)', option)  # fmt: skip
+    return int(next(filter(None, number.groups()))) if number else None
+
+
 def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield options that ask for other GPUs than the node has."""
     for index, option in enumerate(partition.get('access', [])):
@@ -125,20 +133,27 @@ def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
             yield ['access', index], f'asks for {asked} GPUs of a node, and {has}; expected the same number'
 
 
-def _of_flux(partition: dict[str, Any]) -> Iterator[Fault]:
-    if partition['scheduler'] == 'flux':
-        why = 'ReFrame submits each job to flux as one task of one core; expected squeue, by the wrappers of Flux'
-        yield ['scheduler'], why
+def _of_place(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield jobs of PBS that share their nodes: ReFrame asks Slurm and LSF for whole nodes by itself."""
+    whole = re.compile(r'-l *(.*,)?place=(.*:)?excl(host)?\b')
+    if partition['scheduler'] in ('pbs', 'pbspro') and not any(map(whole.match, partition.get('access', []))):
+        why = 'asks for no whole nodes: other jobs would run beside the benchmark; expected -l place=scatter:excl'
+        yield ['access'], why
 
 
-def _of_max_jobs(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
-    """Yield a number of jobs with which they would measure beside each other, or the queue would refuse some."""
-    runs, needs = partition['scheduler'], partition.get('queue', {}).get('needs', [])
-    if runs == 'local' and partition.get('processor') and 'retired' not in entry and partition.get('max_jobs') != 1:
+def _of_constraint(partition: dict[str, Any]) -> Iterator[Fault]:
+    access = partition.get('access', [])
+    if 'constraint' in partition.get('queue', {}).get('needs', []) and not any(
+        option.startswith(('-C', '--constraint')) for option in access
+    ):
+        yield ['access'], 'states no constraint, and queue.needs says that each job needs one'
+
+
+def _of_max_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield a number of jobs with which they would measure beside each other."""
+    if partition['scheduler'] == 'local' and partition.get('processor') and partition.get('max_jobs') != 1:
         has = f'found {partition["max_jobs"]}' if 'max_jobs' in partition else 'without it 8 run at a time'
         yield ['max_jobs'], f'expected 1, as benchmarks would run beside each other on this machine; {has}'
-    if runs in ('pbs', 'pbspro') and 'queue' in needs and 'max_jobs' not in partition:
-        yield ['max_jobs'], 'is missing: as many as the queue takes of a user; without it 8 are submitted at a time'
 
 
 def _of_gpus(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -155,23 +170,6 @@ def _of_gpus(partition: dict[str, Any]) -> Iterator[Fault]:
             f'--gpus-per-node={number_of_gpus(partition)}, '
             'or queue: {gives_gpus: true} where jobs need not ask',
         )
-
-
-def _of_sycl(partition: dict[str, Any], entry: dict[str, Any]) -> Iterator[Fault]:
-    if any(device.get('arch', '').startswith(('intel', 'xe')) for device in gpus_in(partition)):
-        environs = [environ for environ in entry['environments'] if environ['name'] in partition['environs']]
-        parts = (entry, partition, *environs)
-        if 'ONEAPI_DEVICE_SELECTOR' not in {str(name) for part in parts for name, _ in part.get('env_vars', [])}:
-            why = 'lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor then; expected level_zero:gpu'
-            yield ['env_vars'], why
-
-
-def _of_network(partition: dict[str, Any]) -> Iterator[Fault]:
-    for index, nic in enumerate(partition.get('nics', []) if partition.get('transport') != 'sockets' else ()):
-        if _INTERFACE.fullmatch(nic):
-            device = nic.replace('hsn', 'cxi')
-            why = f'is the Ethernet interface of a Slingshot device, which MPI uses by sockets alone; expected {device}'
-            yield ['nics', index], why
 
 
 def _of_smt(partition: dict[str, Any]) -> Iterator[Fault]:
@@ -207,5 +205,4 @@ def _of_links(partition: dict[str, Any]) -> Iterator[Fault]:
         yield ['link_classes'], why
 
 
-# In this order: what an earlier rule finds wrong is hidden from the later ones
-_OF_PARTITION = faults_of_magnitudes, _of_smt, _of_links, _of_gpus, _of_access, _of_flux, _of_network
+_OF_PARTITION = _of_smt, _of_links, _of_gpus, _of_access, _of_place, _of_constraint, _of_max_jobs

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -33,21 +32,17 @@ from plumbline.stacks.manifest import (  # fmt: skip
     SCHEMA,
     Installed,
     features_of,
-    file_digest,
     known_benchmarks,
-    view_digest,
 )
 from plumbline.units import in_words
 
 _PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded: folders before these come from the stack
-_BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
 _ERROR = re.compile(r'(?:==> Error: |^fatal: )(.*(?:\n +.*){0,3})', re.MULTILINE)  # with its continuation lines
 _BUILD_LOG = re.compile(r'See build log for details:\s+(\S+)')
 # The installer of Spack 1.2 prints the errors in the logs first, then the failed packages with their logs
 _NOT_INSTALLED = re.compile(r'^([\w.+=-]+@[\w.+=-]+)/[a-z0-9]{32}: (\S+)$', re.MULTILINE)
 _MARKED = re.compile(r'^> +(\S.*)$', re.MULTILINE)
 _RAISED = re.compile(r'^ *[\w.]*Error: (.*(?:\n +.*){0,3})', re.MULTILINE)
-_STAGE = re.compile(r'/spack-stage-(.+)-[a-z0-9]{32}/')
 _HEARTBEAT = 60.0  # seconds between signs of life
 _GRACE = 10.0  # seconds that Spack and its builds have to end after a signal
 
@@ -187,8 +182,6 @@ class BringUp:
             'schema': SCHEMA,
             'inputs': self.stack.manifest().digest,
             'lock': digest,
-            'view': view_digest(programs),
-            'activation': file_digest(self.stack.activation),
             'programs': programs,
             'provenance': {
                 'stack': f'{self.stack.site}/{self.stack.stack}',
@@ -198,7 +191,6 @@ class BringUp:
                 'stack_packages': '; '.join(packages_used(lock)),
                 'stack_linkage': linkage.summary(findings),
             },
-            'linkage': [asdict(row) for row in findings],
         }
         (folder / INSTALLED).write_text(json.dumps(description, indent=1), encoding='utf-8')
 
@@ -314,14 +306,7 @@ def why(printed: list[str]) -> str:
         return '; '.join(f'{package}: {_cause(Path(log), text, alone)} (build log: {log})' for package, log in failures)
     logs = sorted(set(_BUILD_LOG.findall(text)))
     where = f' (build log: {", ".join(logs)})' if logs else ''
-    # Spack prints such an error also for each package that needs the failed one
-    failed = [match for match in _BUILT_FOR.findall(text) if match[1] != 'Package was not installed']
-    if failed:
-        causes = {package: cause.strip() for package, cause in reversed(failed)}
-        # if several packages fail, Spack 1.1 repeats the error of the last one only
-        staged = [match[1] for log in logs if (match := _STAGE.search(log)) and match[1] not in causes]
-        cause = '; '.join([*map(': '.join, causes.items()), *(f'{package}: see its build log' for package in staged)])
-    elif error := _ERROR.search(text):
+    if error := _ERROR.search(text):
         cause = _short(error[1])
     else:
         cause = (text.strip().splitlines() or ['it printed nothing'])[-1].strip()

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check on a login node without a GPU that the programs of a stack are linked with the libraries that GPUs need.
 
-A program without device buffers, without Cray's GPU transport layer (GTL) or with another MPI is installed without an
-error, and fails in the first job. What a feature requires is the key ``linkage`` of ``benchmarks.yaml``.
+A program without the libraries of GPUs, without Cray's GPU transport layer (GTL) or with another MPI is installed
+without an error. What a feature requires is the key ``linkage`` of ``benchmarks.yaml``.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -25,10 +24,6 @@ OK, MISSING, UNKNOWN = 'ok', 'missing', 'not looked at'
 _LIMIT = 30.0  # seconds for one program; one of MPI may wait for a launcher
 _SOURCED = ('bash', '-c', '. "$0" && exec "$@"')
 _MPI = re.compile(r'lib(?:mpi|mpich|mpi_(?!gtl|cxx|mpifh|usempi|java)\w+)\.so')
-_REFUSED = re.compile(r'Invalid option|Support Not Enabled|Does Not Support')  # OSU, osu_util.c and its options
-# What a program that accepts the options prints on one process, or without a GPU
-_STARTED = re.compile(r'two processes|device|hip|cuda', re.IGNORECASE)
-_HIP_CODE, _HIP_COMPRESSED = re.compile(rb'amdgcn-amd-amdhsa-+(gfx[0-9a-f]+)'), b'CCOB'
 _PLUGINS = {'aws-ofi-nccl': 'lib[nr]ccl-net.so', 'aws-ofi-rccl': 'librccl-net.so'}  # by root spec
 
 
@@ -42,14 +37,11 @@ class Finding:
     state: str
 
 
-def look(
-    folder: Path, manifest: Manifest, activation: Path, programs: Sequence[str], run: bool = True
-) -> list[Finding]:
+def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[str]) -> list[Finding]:
     """Return the findings on the programs of the benchmarks of `manifest`.
 
     `folder`: the folder of the stack, with its lock. `activation`: the file that jobs source. `programs`: the folders
-    that this file puts on PATH. Without `run` no program is started and no device code is searched, which takes
-    seconds.
+    that this file puts on PATH.
     """
     nodes = read_lock(folder / LOCK).nodes
     wanted = dict(_wanted(manifest.specs))
@@ -63,11 +55,7 @@ def look(
         elif (libraries := linked.get(path)) is None:
             rows.append(Finding(name, 'shared libraries', 'a script, or linked statically', UNKNOWN))
         else:
-            rows += _rows(name, path, needs, libraries, nodes)
-            if run and 'device' in needs:
-                rows.append(_accepted(name, activation, [path, *needs['device']]))
-            if run and needs.get('code'):
-                rows += _code(name, Path(path), _archs(manifest), nodes)
+            rows += _rows(name, needs, libraries, nodes)
     for name, plugin in plugins.items():
         libraries = (linked.get(plugin) or {}) if plugin else {}
         rows.append(_of_library(_PLUGINS[name], {Path(plugin).name: plugin} if plugin else {}, name))
@@ -79,12 +67,8 @@ def look(
 
 
 def look_again(stack: Installed) -> list[Finding]:
-    """Look again at the libraries of an installed stack; return these findings and the others of its installation."""
-    description = stack.description()
-    now = look(stack.folder, stack.manifest(), stack.activation, description['programs'], run=False)
-    known = [(row.program, row.wanted) for row in now]
-    then = [Finding(**row) for row in description.get('linkage', ())]
-    return now + [row for row in then if (row.program, row.wanted) not in known]
+    """Return the findings on an installed stack as it is now."""
+    return look(stack.folder, stack.manifest(), stack.activation, stack.description()['programs'])
 
 
 def missing(rows: Iterable[Finding]) -> str | None:
@@ -121,7 +105,7 @@ def _wanted(specs: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _rows(
-    name: str, path: str, needs: dict[str, Any], libraries: dict[str, str | None], nodes: dict[str, Any]
+    name: str, needs: dict[str, Any], libraries: dict[str, str | None], nodes: dict[str, Any]
 ) -> Iterator[Finding]:
     mpi = next((node for node in nodes.values() if _provides_mpi(node, nodes)), None) if needs.get('mpi') else None
     if mpi:
@@ -129,16 +113,7 @@ def _rows(
     required = list(needs.get('libraries', ()))
     if mpi and mpi['name'] == 'cray-mpich' and 'gtl' in needs:
         required.append(needs['gtl'])
-    for library in required:
-        row = _of_library(library, libraries, name)
-        lost = ', '.join(_absent_rpaths(path)) if row.state == MISSING else ''
-        yield Finding(name, row.wanted, f'{row.found}; no folder: {lost}' if lost else row.found, row.state)
-    unknown = [library for library, where in libraries.items() if where is None]
-    # Libraries of a driver, or of a module that jobs load
-    if others := [
-        library_name for library_name in unknown if not any(fnmatch(library_name, library) for library in required)
-    ]:
-        yield Finding(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
+    yield from (_of_library(library, libraries, name) for library in required)
 
 
 def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
@@ -191,53 +166,6 @@ def _libraries(activation: Path, paths: Sequence[str]) -> dict[str, dict[str, st
         elif entry := re.match(r'\s+(\S+) => (/\S+|not found)', line):
             libraries[entry[1]] = entry[2] if entry[2] != 'not found' else None
     return {path: libraries or None for path, libraries in by_program.items()}
-
-
-def _absent_rpaths(path: str) -> list[str]:
-    entries = re.findall(r'\((?:RPATH|RUNPATH)\)[^\[]*\[(.*)\]', _said(['readelf', '-d', path]))
-    folders = [folder for entry in entries for folder in entry.split(':') if folder.startswith('/')]
-    prefix = Path(os.path.realpath(path)).parent.parent
-    own = [f'{prefix}/{lib}' for lib in ('lib', 'lib64')]  # which Spack always adds
-    return [folder for folder in folders if not Path(folder).is_dir() and folder not in own]
-
-
-def _accepted(name: str, activation: Path, command: list[str]) -> Finding:
-    """Return the finding on whether a program takes options for device buffers, as those with device support do."""
-    printed = _said([*_SOURCED, str(activation), *command]).strip()
-    option = ' '.join(command[1:])
-    if refused := _REFUSED.search(printed):
-        line = next(line for line in printed.splitlines() if refused[0] in line)
-        return Finding(name, f'to take {option}', f'"{line.strip()}"', MISSING)
-    if _STARTED.search(printed):
-        return Finding(name, f'to take {option}', 'it does', OK)
-    return Finding(
-        name, f'to take {option}', (printed.splitlines() or ['it printed nothing'])[-1].strip()[:80], UNKNOWN
-    )
-
-
-def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each architecture, such as ``gfx90a`` or ``sm_80``: whether the program has code for it."""
-    if not archs:
-        return
-    if archs[0].startswith('gfx'):
-        content = program.read_bytes()
-        archs_found = {match.decode() for match in _HIP_CODE.findall(content)}
-        lost = 'compressed' if _HIP_COMPRESSED in content else ''
-    else:
-        cuda = [node['external']['path'] for node in nodes.values() if node['name'] == 'cuda' and node.get('external')]
-        lister = which('cuobjdump', path=':'.join([*(f'{path}/bin' for path in cuda), os.environ.get('PATH', '')]))
-        archs_found = set(re.findall(r'\bsm_\d+', _said([lister, '--list-elf', str(program)]))) if lister else set()
-        lost = '' if lister else 'no cuobjdump'
-    for arch in archs:
-        state = OK if arch in archs_found else MISSING if archs_found or not lost else UNKNOWN
-        yield Finding(name, f'code for {arch}', ', '.join(sorted(archs_found)) or lost or 'none', state)
-
-
-def _archs(manifest: Manifest) -> list[str]:
-    """Return the GPU architectures that the manifest states for all packages."""
-    every = [content.get('all', {}).get('variants', []) for name, content in manifest.sections if name == 'packages']
-    stated = re.findall(r'(cuda_arch|amdgpu_target)=([\w,]+)', json.dumps(every))
-    return [f'sm_{arch}' if kind == 'cuda_arch' else arch for kind, archs in stated for arch in archs.split(',')]
 
 
 def _plugins(specs: list[str], activation: Path) -> dict[str, str | None]:

@@ -5,20 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plumbline.units import in_words
-
 LOCK = 'spack.lock'
-#: Seconds that Spack took on 2 cores for a benchmark, a root of the environment (7 on Debian 12 and 13, Spack
-#: 1.2: 4 to 57 s, OSU the longest), and for another package (53 with the benchmarks in an hour, Debian 12, Spack 1.1).
-SECONDS_A_ROOT, SECONDS_A_PACKAGE = 30, 60
-#: Packages that differ by far: two are only copied; OpenBLAS 0.3.27 took 21 minutes of CPU time (Spack 1.3.0.dev0).
-SECONDS_OF = {'compiler-wrapper': 1, 'gcc-runtime': 1, 'openblas': 600}
 _NAMED = 6  # packages that are named one by one
 
 
@@ -89,15 +81,14 @@ def packages_used(lock: Lock) -> list[str]:
 
 @dataclass(frozen=True)
 class Packages:
-    """The packages of a concrete environment by where they come from: names, sorted. `seconds`: expected to build."""
+    """The packages of a concrete environment by where they come from: names, sorted."""
 
     build: tuple[str, ...]
     external: tuple[str, ...]
     installed: tuple[str, ...]
-    seconds: int
 
     def __str__(self) -> str:
-        """Return ``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 8 min ...``."""
+        """Return ``packages: 8 to build (bison, ... and 2 more), 11 found on this machine``."""
         parts = []
         if self.build:
             more = len(self.build) - _NAMED
@@ -107,18 +98,13 @@ class Packages:
             parts.append(f'{len(self.installed)} installed before')
         if self.external:
             parts.append(f'{len(self.external)} found on this machine')
-        took = f'; about {in_words(60 * math.ceil(self.seconds / 60))} on 2 cores without a build cache'
-        return 'packages: ' + ', '.join(parts) + (took if self.build else '')
+        return 'packages: ' + ', '.join(parts)
 
 
 def packages_of(lock: Lock, installed: Collection[str]) -> Packages:
     """Return the packages of a lock. `installed`: hashes, also of upstreams."""
     names: dict[str, set[str]] = {'build': set(), 'external': set(), 'installed': set()}
-    seconds = 0
     for digest, spec in lock.nodes.items():
         kind = 'external' if spec.get('external') else 'installed' if digest in installed else 'build'
         names[kind].add(spec['name'])
-        if kind == 'build':
-            seconds += SECONDS_OF.get(spec['name'], SECONDS_A_ROOT if digest in lock.roots else SECONDS_A_PACKAGE)
-    build, external, found = (tuple(sorted(names[kind])) for kind in ('build', 'external', 'installed'))
-    return Packages(build, external, found, seconds)
+    return Packages(*(tuple(sorted(names[kind])) for kind in ('build', 'external', 'installed')))

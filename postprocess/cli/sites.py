@@ -29,7 +29,7 @@ def sites(
         bool,
         typer.Option(
             '--jobs',
-            help='Check the job script of every case of SITE against node and queue, on the site also by sbatch.',
+            help='Write the job script of every case of SITE; on the site, ask sbatch about each.',
         ),
     ] = False,
     format: Format = 'table',

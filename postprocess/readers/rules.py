@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from plumbline.files import read_yaml
 from plumbline.identity import Pairs, Quantity, pairs
 from plumbline.paths import SCHEMAS, site_folders
 from plumbline.units import UNITS, dimension, factor, plain
-from plumbline.yaml_faults import Fault, explain, follow, for_rules, items, messages
+from plumbline.yaml_faults import Fault, explain, first_of, items, messages, within
 from postprocess.readers import values
 from postprocess.results.rows import CaseRow, MetricRow
 
@@ -120,11 +119,10 @@ def read_rules(path: Path) -> Rules:
     return Rules(tuple(content['rules'] or ()))
 
 
-def _faults(content: Any) -> Iterator[Fault]:
-    """Yield the mistakes in the content of a ``suite.yaml``."""
-    known = for_rules(content)
-    of_rules = ((place, _of_rule(rule)) for place, rule in items(known, 'rules'))
-    yield from follow(known, chain([([], explain(_validator().iter_errors(content)))], of_rules))
+def _faults(content: Any) -> list[Fault]:
+    """Return the mistakes in the content of a ``suite.yaml``."""
+    of_rules = (fault for place, rule in items(content, 'rules') for fault in within(place, _of_rule(rule)))
+    return first_of([explain(_validator().iter_errors(content)), of_rules])
 
 
 def _of_rule(rule: dict[str, Any]) -> Iterator[Fault]:

@@ -3,12 +3,12 @@
 
 - A ``size`` dim is the logarithmic x axis of curves, a ``count`` the linear one; the param ``num_nodes`` is a count.
 - A ``pair`` makes a matrix from row to column, and with an x axis in the series also a curve for each pair.
-- Everything else (``name`` dims, params, the metric) labels lines, or the rows and columns of a table with bars.
+- Everything else (``name`` dims, params, the metric) labels lines. A series that is neither is in no chart.
 
 A check overrides this for a metric in ``draw`` of its record: ``x`` names the dim or param of the x axis, and ``title``
 replaces the name of the metric. ``ideal: proportional`` adds the line of values that grow with x, ``ideal: none`` omits
-it; rates over ``num_nodes`` have this line by default. Curves are SVG paths. Matrices and bars are tables with shaded
-cells, which a screen reader can read.
+it; rates over ``num_nodes`` have this line by default. Curves are SVG paths. Matrices are tables with shaded cells,
+which a screen reader can read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from postprocess.views.series import SeriesRow, drawable
 
 FEW = 8  # most lines of a chart that a reader can distinguish
 _FEWEST_POINTS = 3  # fewest points of curves
-_FEWEST_BARS = 4  # fewest bars of a table
 _TICK_WIDTH = 44  # pixels between texts of the x axis
 METRIC = ''  # key of the metric in the facts: no dim or param has an empty name
 NODES = 'num_nodes'
@@ -82,28 +81,24 @@ class Style:
 
 @dataclass(frozen=True)
 class GridCell:
-    """A cell. `share`: in a matrix from 0, the worst value, to 1; in bars value / longest bar; None without a value.
-
-    `limit`: in bars limit / longest bar. `mark`: the link class of a pair.
-    """
+    """A cell. `share`: from 0, the worst value, to 1; None without a value. `mark`: the link class of a pair."""
 
     series: SeriesRow
     share: float | None = None
-    limit: float | None = None
     mark: str = ''
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table with shaded cells. `kind`: ``heat`` or ``bars``. `marks`: mark of a cell -> its meaning."""
+    """A matrix with shaded cells. `marks`: mark of a cell -> its meaning."""
 
-    kind: str
     title: str
     unit: str
     rows: list[str]
     columns: list[str]
     cells: list[list[GridCell | None]]
     marks: dict[str, str]
+    kind: str = 'grid'
 
 
 Curve = tuple[Facts, dict[float, SeriesRow]]  # (what the line shows, place on the x axis -> series)
@@ -117,42 +112,26 @@ def charts_of(
 
     `usual`: the usual range of the series that may be points of a curve. `link_classes`: name -> description.
     """
-    curves, pairs, plain = _sorted_by_shape([one for one in series if one.series.metric != '*'], style)
+    curves, pairs = _sorted_by_shape([one for one in series if one.series.metric != '*'], style)
     charts: list[Plot | Grid] = []
     for (x, unit), lines in curves.items():
         lines = list(filter(None, map(_measured, lines)))
         charts += [_plot(part, unit, x, style, usual) for part in _divided(lines)]
-    drawn = {one.id for lines in curves.values() for _, points in lines for one in points.values()}
     for unit, members in pairs:
         if len({i for i, _ in members}) > 1 and len({j for _, j in members}) > 1:
             charts.append(_matrix(unit, members, style, link_classes))
-        else:
-            plain += [(facts, one) for facts, one in members.values() if one.id not in drawn]
-    return [*charts, *_bars(plain, style)]
-
-
-def told(plot: Plot) -> str:
-    """Return a description of the points of curves, for the caption of a picture."""
-    shown = [one for line in plot.lines for one in line.points if one]
-    sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
-    samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []
-    return '; '.join([
-        f'{shown[0].quantity.better} is better', 'one session', *samples,
-        *(['shaded: the 5th to 95th percentile of earlier sessions'] if any(line.band for line in plot.lines) else []),
-        *(['grey: within the limits'] if any(line.limits for line in plot.lines) else []),
-    ]) + '.'  # fmt: skip
+    return charts
 
 
 def _sorted_by_shape(
     series: list[SeriesRow], style: Style
-) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
-    """Return curves by (x axis, unit), the cells of matrices with their unit, and the points that are neither."""
+) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]]]:
+    """Return curves by (x axis, unit), and the cells of matrices with their unit."""
     several_nodes = any(name == NODES for one in series for name, _ in one.series.params)
     lines: dict[tuple[str, str], dict[tuple[Any, ...], dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
     squares: dict[tuple[str, tuple[Any, ...]], dict[float, dict[tuple[str, str], Point]]] = defaultdict(
         lambda: defaultdict(dict)
     )
-    plain: list[Point] = []
     for one in series:
         facts = {NODES: '1'} if several_nodes else {}
         facts |= dict(one.series.params) | dict(one.series.dims) | {METRIC: one.series.metric}
@@ -163,8 +142,6 @@ def _sorted_by_shape(
         if pair:
             start, _, end = facts[pair].partition('-')
             squares[one.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, one)
-        elif not x:
-            plain.append((facts, one))
     curves: dict[tuple[str, str], list[Curve]] = defaultdict(list)
     for (x, unit), own in lines.items():
         long = {rest for rest, points in own.items() if len(points) > 1}
@@ -173,13 +150,11 @@ def _sorted_by_shape(
         for rest, points in own.items():
             if rest in long:
                 curves[x, unit].append((dict(rest), {place: one for place, (_, one) in points.items()}))
-            else:
-                plain += [point for point in points.values() if not style.pair_of(point[1].series)]
     pairs = []
     for (unit, _), sizes in squares.items():
         lower = next(iter(next(iter(sizes.values())).values()))[1].quantity.better == 'lower'
         pairs.append((unit, sizes[min(sizes) if lower else max(sizes)]))
-    return curves, pairs, plain
+    return curves, pairs
 
 
 def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:
@@ -326,43 +301,6 @@ def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link
     common = [{name: value for name, value in facts.items() if name != _CLASS} for facts in of]
     marks = sorted({facts.get(_CLASS, '') for facts in of} - {''})
     return Grid(
-        'heat', style.title(common), unit, rows, columns, [[cell(i, j) for j in columns] for i in rows],
+        style.title(common), unit, rows, columns, [[cell(i, j) for j in columns] for i in rows],
         {mark: link_classes.get(mark, '') for mark in marks},
     )  # fmt: skip
-
-
-def _bars(plain: list[Point], style: Style) -> list[Grid]:
-    """Return a table for each unit: metric and first ``name`` dim on one side, the other facts on the other side.
-
-    The longer side becomes the rows.
-    """
-    units: dict[str, list[Point]] = defaultdict(list)
-    for facts, one in plain:
-        units[one.quantity.unit].append((facts, one))
-    grids = []
-    for unit, members in units.items():
-        if len(members) < _FEWEST_BARS:
-            continue
-        names = varying([facts for facts, _ in members])
-        first = next((name for name in style.dims if name in names and style.kind(name) == 'name'), None)
-        across = [name for name in names if name in (METRIC, first)]
-        down = [name for name in names if name not in across]
-        nothing = 'all' if down else unit or 'value'
-        cells = {
-            (_label(facts, down) or nothing, _label(facts, across) or facts[METRIC]): one for facts, one in members
-        }
-        rows, columns = (sorted({key[side] for key in cells}, key=natural) for side in (0, 1))
-        longest = max(max(one.value or 0, one.worst.limit or 0) for one in cells.values()) or 1.0
-        table = [[_bar(cells.get((row, column)), longest) for column in columns] for row in rows]
-        if len(columns) > len(rows):
-            rows, columns, table = columns, rows, [list(column) for column in zip(*table, strict=True)]
-        grids.append(Grid('bars', style.title([facts for facts, _ in members]), unit, rows, columns, table, {}))
-    return grids
-
-
-def _bar(one: SeriesRow | None, longest: float) -> GridCell | None:
-    """Return the cell of a series in a table whose longest bar has this value; None without a series."""
-    if one is None:
-        return None
-    value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))
-    return GridCell(one, value, limit)

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from plumbline.causes import sentence
-from plumbline.checkout import version
 from plumbline.identity import to_text
 from plumbline.record import EXPERIMENTAL
 from plumbline.site.schedulers import scheduler
@@ -55,7 +54,6 @@ def unfolded(
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
-        'source': {'history': source(digest.sessions), 'session': source([session])},
         'sessions': [one.epoch for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
         'cases': {
@@ -64,19 +62,6 @@ def unfolded(
         },
         'nodes': node_pages(fleet, of_bands, {id: of['at'] for id, of in histories.items()}, cases, digest),
     }
-
-
-def source(sessions: Sequence[Session]) -> str:
-    """Return which sessions the numbers are from, for the caption of a picture."""
-    first, last = sessions[0], sessions[-1]
-    span = f'sessions {first.session} to {last.session}, the last one'
-    span = span if len(sessions) > 1 else f'session {last.session} of {last.day},'
-    return f'Site {last.site}; {span} from {of_report(last)}; Plumbline {version()}.'
-
-
-def of_report(session: Session) -> str:
-    """Return the name of the run report of a session, and the beginning of its checksum."""
-    return f'{session.report.rpartition("/")[2]} (sha256 {session.report_sha256[:12]})'
 
 
 def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
@@ -149,10 +134,7 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
 def _histories(
     series: Sequence[SeriesRow], cases: Mapping[int, CaseRow], of_bands: Mapping[int, Band], digest: Digest
 ) -> dict[int, dict[str, Any]]:
-    """Return id -> history of each series that has one: sessions and values, with the changes found in it.
-
-    ``told``: a description for the caption of a picture, in which ``{span}`` stands for the sessions that are shown.
-    """
+    """Return id -> history of each series that has one: sessions and values, with the changes found in it."""
     by_key = {(one.series, one.quantity): one for one in series}
     places = {session.session: place for place, session in enumerate(digest.sessions)}
     changes: dict[int, list[tuple[int, str]]] = {}
@@ -175,10 +157,6 @@ def _histories(
             names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
             if len(names) == 1 and one.worst.verdict in BAD:
                 histories[one.id]['node'] = names[0]
-        of = 'nodes, and where 9 of 10 of them are' if band else 'jobs'
-        last = f'; n = {one.worst.measured.n} samples a job in the last one' if one.worst.measured.n else ''
-        what = f'{past.quantity.unit}, {past.quantity.better} is better; median of the {of}'
-        histories[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
     return histories
 
 

@@ -4,26 +4,20 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup, escape
 
-from plumbline.identity import to_text
 from postprocess.incidents.words import commands, lead, since
-from postprocess.report.charts import told
 from postprocess.report.details import packed
-from postprocess.text import count, decimals, fixed, number, percent, quantity
+from postprocess.text import count, fixed, percent
 from postprocess.verdicts.derived import OF_PEAK
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.incidents import same_nodes
-from postprocess.views.session import absent
 from postprocess.views.table import Column, TableRow, View
 
 ROWS = 100  # most rows of a table without script; the script adds the others
@@ -35,31 +29,20 @@ _UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
-def _compiled() -> jinja2.BytecodeCache | None:
-    """Return the cache of compiled templates; without it, compiling takes a tenth of the time of a report."""
-    folder = _TEMPLATES / '__pycache__'
-    if sys.dont_write_bytecode:
-        return None
-    with suppress(OSError):
-        folder.mkdir(exist_ok=True)
-    return jinja2.FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None
-
-
 @functools.cache
 def template(name: str, own: Path = _TEMPLATES) -> jinja2.Template:
     """Return a template of the folder `own`, with the parts, filters and functions that all templates use."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([own, _TEMPLATES]), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined, bytecode_cache=_compiled(),
+        undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {
-        'number': number, 'percent': percent, 'text': to_text, 'broken': _broken,
-        'fixed': fixed, 'packed': packed, 'day': day_of, 'told': told, 'with_code': _with_code,
+        'percent': percent, 'broken': _broken, 'fixed': fixed, 'packed': packed, 'day': day_of, 'with_code': _with_code,
     }  # fmt: skip
     environment.globals |= {
-        'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'rows': _rows, 'same_nodes': same_nodes, 'decimals': decimals, 'absent': absent,
-        'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK, 'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': ROWS,
+        'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands, 'rows': _rows,
+        'same_nodes': same_nodes, 'lead': lead, 'uplot': uplot, 'OF_PEAK': OF_PEAK,
+        'FIRST': _FIRST, 'CARDS': _CARDS, 'FEW': _FEW, 'ROWS': ROWS,
     }  # fmt: skip
     return environment.get_template(name)
 

@@ -26,7 +26,7 @@ from postprocess.verdicts.verdict import BAD, Comparison
 from postprocess.views.history import TREND, alike
 from postprocess.views.nodes import NODES, node_rows
 from postprocess.views.series import SeriesRow, series_rows
-from postprocess.views.session import DERIVED, METRICS, WORST, not_run, provenance, series_table, worst
+from postprocess.views.session import DERIVED, METRICS, not_run, series_table
 from postprocess.views.table import Column, TableRow, View
 
 
@@ -54,7 +54,6 @@ class Page:
     overview: tuple[list[OverviewRow], list[OverviewRow]]
     checks: list[Check]
     behind: TableRow | None
-    provenance: dict[str, dict[str, list[str]]]
     not_run: list[tuple[str, str]]
     nightly: str
     details: dict[str, Any]
@@ -103,7 +102,6 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
         _table('verdicts', METRICS, series_table(series, digest)),
         _table('fleet', NODES, nodes),
         _table('figures', DERIVED, [vars(one) for one in derived(usable, cases.values())]),
-        _table('worst', WORST, worst(series, digest)),
         _table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
     )
 
@@ -117,8 +115,7 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
         {one.name: one for one in tables}, overview(series, ROWS),
         checks_of(every, cases, store, digest.sessions, root), next((one for one in nodes if one['worst']), None),
-        provenance(cases.values()), not_run(comparison, cases.values()),
-        with_options('ci/nightly', results, session.site),
+        not_run(comparison, cases.values()), with_options('ci/nightly', results, session.site),
         unfolded(every, cases, nodes, store, digest, outputs, link),
     )  # fmt: skip
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -117,22 +116,20 @@ def details(known: Known, day: str, results: Path, shown: Excerpt | None = None)
 
 
 def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> list[str]:
-    """Return at most `most` lines of at most 80 characters that describe the incidents of a session.
+    """Return at most `most` lines that describe the incidents of a session; only commands may exceed 80 characters.
 
-    The first incidents are described in full as far as they fit: what, since when, what changed, evidence, the next
-    command. A second piece of evidence follows if there is room; it has the measured values if the first has the
-    counters of a node.
+    Each in one line, with its whole title if all fit, and the first ones in full as far as they fit: since when, what
+    changed, two pieces of evidence, the next command.
     """
     named = known if len(known) <= most else known[: most - 1]
     forms = []
     for incident in named:
         titled = _titled(incident, day)
-        dated, command = [*titled, *_indented(_beginning(incident, day))], _next_steps(incident, day, results, 1)
-        whole = [[*dated, *_indented(incident.incident.evidence[:pieces]), *command] for pieces in (1, 2)]
-        forms.append((_brief(incident, day), titled, dated, *whole))
+        told = _indented([*_beginning(incident, day), *incident.incident.evidence[:2]])
+        forms.append((_brief(incident, day), titled, [*titled, *told, *_next_steps(incident, day, results, 1)]))
     chosen = [form[0] for form in forms]
     room = most - len(chosen) - (len(known) > len(named))
-    for form in (1, 2, 3, 4):
+    for form in (1, 2):
         for i, longer in enumerate(of[form] for of in forms):
             more = len(longer) - len(chosen[i])
             if more <= room and known[i].state(day) not in ('healing', 'closed'):
@@ -165,8 +162,8 @@ def _beginning(known: Known, day: str) -> list[str]:
 
 
 def _next_steps(known: Known, day: str, results: Path, most: int | None = None) -> list[str]:
-    """Return the lines with the commands that an incident asks for."""
-    return [line for command in commands(known, day, results)[:most] for line in _command(f'$ {command}')]
+    """Return the commands that an incident asks for, each in one line, so that it can be copied."""
+    return [f'  $ {command}' for command in commands(known, day, results)[:most]]
 
 
 def _others(known: Known) -> list[str]:
@@ -232,10 +229,3 @@ def _wrap(line: str, indent: str = '') -> list[str]:
 def _indented(sentences: Sequence[str]) -> list[str]:
     """Return sentences as indented lines."""
     return [line for sentence in sentences for line in _wrap(sentence, '  ')]
-
-
-def _command(line: str) -> list[str]:
-    """Return a command, split between its words into lines that end with a backslash."""
-    whole = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace(' ', '\0'), line)
-    lines = wrapped(whole, '  ', '      ', WIDTH - 2).replace('\0', ' ').splitlines()
-    return [f'{part} \\' for part in lines[:-1]] + lines[-1:]

@@ -3,22 +3,16 @@
 
 from __future__ import annotations
 
-import platform
-from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plumbline.errors import SiteError
 from plumbline.identity import SeriesId, to_text
-from plumbline.site.sites import load_site
 from postprocess.incidents.known import told_by
 from postprocess.results.rows import CaseRow
-from postprocess.results.store import Session
-from postprocess.text import count, percent
+from postprocess.text import count
 from postprocess.verdicts.measured import failure
-from postprocess.verdicts.verdict import BAD, Comparison
+from postprocess.verdicts.verdict import Comparison
 from postprocess.views import verdicts
 from postprocess.views.series import SERIES, SeriesRow
 from postprocess.views.table import Column, TableRow
@@ -30,14 +24,6 @@ _NAMED = 4  # most nodes of a case that are named
 _PLACED = replace(SERIES[0], format=lambda _, where: where, beside=('where',), width=16)
 #: The columns of :func:`series_table`.
 METRICS = tuple(_PLACED if column.key == 'partition' else column for column in verdicts.COMPARED)
-#: The columns of :func:`worst`.
-WORST = (
-    Column('verdict', 'verdict', width=9),
-    Column('what', 'what', width=24, link=('#m', 'id')),
-    Column('where', 'where', width=16),
-    Column('deviation', 'deviation', percent, number=True),
-    Column('cause', 'why', width=24),
-)
 #: The columns of the figures of :func:`postprocess.verdicts.derived.derived`.
 DERIVED = (
     Column('what', 'figure', width=16),
@@ -71,48 +57,12 @@ def series_table(series: Iterable[SeriesRow], digest: Digest) -> list[TableRow]:
     ]
 
 
-def worst(series: Iterable[SeriesRow], digest: Digest) -> list[TableRow]:
-    """Return the bad and warned series of no incident; series of a case with one cause share a row."""
-    known = incidents_of(digest)
-    by_series = {one.series: one for one in series if one.series not in known}
-    rows: list[TableRow] = []
-    for alike in verdicts.by_cause((one.worst for one in by_series.values()), (*BAD, 'warning')):
-        first = by_series[alike[0].id]
-        rows.append({
-            'id': first.id, 'verdict': first.worst.verdict, 'what': verdicts.with_others(first.series.what, len(alike)),
-            'where': _where(first), 'deviation': first.worst.deviation, 'cause': first.worst.cause,
-        })  # fmt: skip
-    return rows
-
-
 def _where(one: SeriesRow) -> str:
     """Return the place of a series: ``cpu/system on n1, n2, the worst of 4 jobs``."""
     nodes = one.worst.nodes
     on = f' on {", ".join(nodes[:_NAMED])}{" ..." if len(nodes) > _NAMED else ""}' if nodes else ''
     others = f', the worst of {count(len(one.jobs), "job")}' if len(one.jobs) > 1 else ''
     return f'{one.series.partition}/{one.series.environ}{on}{others}'
-
-
-def provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
-    """Return check -> fact -> its values in the cases of the check, the most frequent first.
-
-    What all checks have in common comes once, before them.
-    """
-    facts: dict[str, dict[str, Counter[str]]] = {}
-    for case in cases:
-        place = f'{case.check} on {case.partition} with {case.environ}'
-        for key, value in case.provenance.items():
-            facts.setdefault(place, {}).setdefault(key, Counter())[str(value)] += 1
-    told = {
-        place: {key: [value for value, _ in values.most_common()] for key, values in sorted(of_check.items())}
-        for place, of_check in sorted(facts.items())
-    }
-    if len(told) < 2:
-        return told
-    first = next(iter(told.values()))
-    common = {key: values for key, values in first.items() if all(of.get(key) == values for of in told.values())}
-    own = {place: {key: of[key] for key in of if key not in common} for place, of in told.items()}
-    return {name: of for name, of in ({'Every check': common} | own).items() if of}
 
 
 def not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str, str]]:
@@ -129,11 +79,3 @@ def not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str,
         (f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip(), why)
         for (what, why), metrics in causes.items()
     ]
-
-
-def absent(session: Session) -> list[tuple[str, str]]:
-    """Return (benchmark, why it cannot run) for each that the site has no program for, if this host knows it."""
-    if session.hostname == platform.node():  # only on its own host is it known what a detected site lacks
-        with suppress(SiteError):  # without a site.yaml it is not known what the site lacks
-            return [*load_site(session.site).not_found.items()]
-    return []

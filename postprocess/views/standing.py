@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from datetime import datetime, timezone
+from datetime import datetime
 
 from postprocess.history.kept import Standing
 from postprocess.text import count, wrapped
 
-_MORNING, _EVENING = 6, 18  # hours at which a night ends, and the next one begins
 _BLANK = '\0'  # stands for the blanks of a command, so that it stays on one line and can be copied
 
 
@@ -60,18 +59,11 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """Return how long ago a time was, as people say it: ``18 min ago``, ``5 h ago``, ``last night``, ``3 days ago``.
-
-    Both in UTC; which night and day it was is told in the time zone of this host.
-    """
+    """Return how long ago a time was: ``18 min ago``, ``5 h ago``, ``3 days ago``; both in UTC."""
     minutes = int((now - then).total_seconds() // 60)
     if minutes < 60:
         return f'{minutes} min ago' if minutes > 0 else 'just now'
-    then, now = (time.replace(tzinfo=timezone.utc).astimezone() for time in (then, now))
-    days = (now.date() - then.date()).days
-    if now.hour >= _MORNING and ((days == 1 and then.hour >= _EVENING) or (days == 0 and then.hour < _MORNING)):
-        return 'last night'
-    return f'{minutes // 60} h ago' if days < 1 or minutes < 720 else _days_ago(then, now)
+    return f'{minutes // 60} h ago' if minutes < 24 * 60 else _days_ago(then, now)
 
 
 def _days_ago(then: datetime, now: datetime) -> str:

@@ -202,7 +202,7 @@ def guarded(found: Comparison) -> View:
 
 
 def summary(found: Comparison, digest: Digest | None = None, alone: bool = True, verdict_last: bool = False) -> str:
-    """Return verdict, incidents and what is guarded in lines of 80 characters; at most 25 lines for a session.
+    """Return verdict, incidents and what is guarded, wrapped but for commands; at most 25 lines for a session.
 
     Without a `digest`, as for two compared sessions, every failure with its cause is shown in place of incidents. With
     `alone` False, the summary follows the incidents and the table, and ends with the verdict. A command sets

@@ -120,7 +120,7 @@ def _lines(site: Site, partition: Partition) -> Iterator[str]:
     constraint = next((words[at + 1] for at, word in enumerate(words) if word in ('-C', '--constraint')), '')
     features = ','.join(re.findall(r'\w+', constraint))
     count = min(partition.num_nodes, MOST_NODES) if 'num_nodes' in partition.entry else 64
-    kept = partition.entry.get('queue', {}).get('system_cores', 0)
+    kept = len(processor.get('reserved_cores', ())) if site.name == 'frontier' else 0  # without -S 0, says its guide
     yield ' '.join([
         f'NodeName={name}[1-{count}] Sockets={sockets} CoresPerSocket={cores // sockets}',
         f'ThreadsPerCore={processor["num_cpus_per_core"]} RealMemory={int((partition.memory_bytes or 2**34) / 2**20)}',

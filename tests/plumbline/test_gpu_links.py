@@ -2,10 +2,10 @@
 """Link classes of a machine as the vendors' programs tell them, on what they printed, and of known sites."""
 
 import itertools
-import re
+from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
 from scratch import OUTPUTS
@@ -33,7 +33,6 @@ def amd(*parts: str):
 
 RECORDED = {
     'nvidia-smi-topo-1-gpu': (nvidia_links, []),
-    'nvidia-smi-topo-4-gpus-soc': (nvidia_links, [(HOST_BRIDGE, [[0, 1], [2, 3]]), (OTHER_DOMAIN, 4)]),
     'nvidia-smi-topo-5-gpus': (nvidia_links, [
         (HOST_BRIDGE, [[1, 2], [3, 4]]), (SAME_DOMAIN, [[1, 3], [1, 4], [2, 3], [2, 4]]),
         (OTHER_DOMAIN, [[0, 1], [0, 2], [0, 3], [0, 4]]),
@@ -92,32 +91,13 @@ def test_escapes_in_the_header_do_no_harm(recorded):
     assert nvidia_links(f'\t\x1b[4m{header.strip()}\x1b[0m\n{rest}') == nvidia_links(f'{header}\n{rest}')
 
 
-@given(st.sampled_from([*RECORDED]), st.floats(0, 1))
-@settings(max_examples=200)
-def test_a_truncated_output_gives_the_right_classes_or_none(name, part):
+@each_row('name', RECORDED)
+def test_a_truncated_output_gives_the_right_classes_or_none(name):
     parse, _ = RECORDED[name]
     text = (OUTPUTS / f'{name}.txt').read_text()
-    try:
-        links = parse(text[: int(part * len(text))])
-    except ValueError:
-        return
-    assert links == parse(text)
-
-
-@given(st.data())
-@settings(max_examples=200)
-def test_one_changed_word_is_found_or_does_not_matter(data):
-    """A word more, less or another one: in a cell the two directions differ, elsewhere the table has another shape."""
-    name = data.draw(st.sampled_from([name for name in RECORDED if '-1-gpu' not in name]))
-    parse, _ = RECORDED[name]
-    text = (OUTPUTS / f'{name}.txt').read_text()
-    word = data.draw(st.sampled_from(list(re.finditer(r'[^\s"\[\]{},:]+', text))))
-    other = data.draw(st.sampled_from(['NV4', 'SYS', 'PIX', 'XGMI', '1', '15', '100-200', 'X', 'GPU1', '']))
-    try:
-        links = parse(text[: word.start()] + other + text[word.end() :])
-    except ValueError:
-        return
-    assert links == parse(text)
+    for part in range(1, 20):
+        with suppress(ValueError):
+            assert parse(text[: part * len(text) // 20]) == parse(text)
 
 
 @given(st.data())
@@ -132,38 +112,18 @@ def test_every_symmetric_matrix_is_grouped_by_its_labels(data):
     assert [[tuple(pair) for pair in item['pairs']] for item in classes.values()] == [
         [pair for pair in label if label[pair] == kind] for kind in used
     ]
-    i, j = data.draw(st.sampled_from(list(label)))
-    rows[j][i + 1] = 'SYS' if label[i, j] != 'SYS' else 'PIX'
-    text = '\n'.join('\t'.join(row) for row in [['', *(f'GPU{i}' for i in range(n))], *rows])
-    with pytest.raises(ValueError, match=f'^GPU{i} and GPU{j}: '):
-        nvidia_links(text)
 
 
-POLARIS, FOUR, EIGHT = 'nvidia-smi-topo-polaris', 'rocm-smi-showtopo-mi210', 'rocm-smi-showtopo-8-gpus'
-
-
-def swapped(text: str) -> str:
-    header, first, second, rest = text.split('\n', 3)
-    return '\n'.join([header, second, first, rest])
-
-
-def other_hops(text: str) -> str:
-    eight = (OUTPUTS / f'{EIGHT}.txt').read_text()
-    return text.partition('=== Hops')[0] + eight[eight.index('=== Hops') :]
+POLARIS, FOUR = 'nvidia-smi-topo-polaris', 'rocm-smi-showtopo-mi210'
 
 
 @each_row(
     ('name', 'parse', 'change', 'said'),
     [
         (POLARIS, nvidia_links, lambda text: text.replace('NV4', 'NEW'), 'GPU0 and GPU1: .* found .NEW.$'),
-        (POLARIS, nvidia_links, swapped, 'expected the rows GPU0 GPU1 GPU2 GPU3, found GPU1 after 0 of them'),
-        (POLARIS, nvidia_links, lambda text: text.replace('GPU2\tGPU3', 'GPU3\tGPU2', 1), 'expected the columns GPU0,'),
-        (POLARIS, nvidia_links, lambda text: text.replace(' X ', 'NV4'), "GPU0 to itself: expected .*, found 'NV4'"),
         (POLARIS, nvidia_links, lambda text: text + text, 'expected one table with columns GPU0, .*, found 2'),
         (POLARIS, nvidia_links, lambda text: '', 'expected one table with columns GPU0, .*, found 0'),
         (FOUR, amd('link type'), lambda text: text.replace('XGMI', 'ERROR'), 'GPU0 and GPU1: .* found .ERROR.'),
-        (FOUR, amd(*PARTS), lambda text: text + text, 'expected one table of weight, found two$'),
-        (FOUR, amd(*PARTS), other_hops, 'expected the same number of GPUs in all tables$'),
         (FOUR, amd_links, lambda text: text, '.*table of bandwidth'),
     ],
 )  # fmt: skip

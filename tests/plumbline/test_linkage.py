@@ -5,7 +5,7 @@ import importlib.util
 import json
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,23 +19,8 @@ from plumbline.stacks.manifest import Installed, Manifest
 
 pytestmark = pytest.mark.skipif(not shutil.which('gcc') or not shutil.which('ldd'), reason='no gcc, or no ldd')
 
-# Says of -d what OSU 7.4 said where it was built without and with ROCm, on a node without a GPU
-OSU = """
-#include <stdio.h>
-#include <string.h>
-int MPI_Init(void); int hipFree(void);
-int main(int count, char **words)
-{
-    const char *failed = "ROCM call 'hipSetDevice(dev_id)' failed with 101: hipErrorInvalidDevice";
-    if (count > 1) puts(ROCM ? failed : "Invalid option [-d]");
-    return MPI_Init() + (ROCM ? hipFree() : 0);
-}
-"""
-HIP = """
-#include <stdio.h>
-int hipFree(void);
-int main(void) { puts("hipv4-amdgcn-amd-amdhsa--gfx90a"); return hipFree(); }
-"""
+OSU = 'int MPI_Init(void); int hipFree(void); int main(void) { return MPI_Init() + (ROCM ? hipFree() : 0); }\n'
+HIP = 'int hipFree(void); int main(void) { return hipFree(); }\n'
 PLAIN = 'int main(void) { return 0; }\n'
 
 
@@ -45,7 +30,6 @@ class Built:
 
     folder: Path
     specs: list[str]
-    variants: list[str] = field(default_factory=lambda: ['amdgpu_target=gfx90a'])
 
     def library(self, path: str, function: str = '', *needs: str) -> Path:
         file = self.folder / path
@@ -79,12 +63,10 @@ class Built:
                 {'hash': of, 'parameters': {'virtuals': [virtual]}} for of, virtual in (('z', 'zlib-api'), ('m', 'mpi'))
             ]},
             'm': {'name': 'cray-mpich', 'version': '8.1.31', 'hash': 'm', **external, **mpi},
-            'c': {'name': 'cuda', 'version': '12.9', 'hash': 'c', 'external': {'path': str(self.folder / 'cuda')}},
         }  # fmt: skip
         (self.folder / 'spack.lock').write_text(json.dumps({'roots': [], 'concrete_specs': nodes}))
         (self.folder / 'activate.sh').write_text(f'{activation}\nreturn 0\n')
-        sections = ('specs', self.specs), ('packages', {'all': {'variants': self.variants}})
-        manifest = Manifest(self.folder / 'spack.yaml', sections)
+        manifest = Manifest(self.folder / 'spack.yaml', (('specs', self.specs),))
         return linkage.look(self.folder, manifest, self.folder / 'activate.sh', [str(self.folder / 'bin')])
 
 
@@ -132,10 +114,10 @@ def test_osu_with_the_flags_of_our_recipe_has_the_gtl_although_it_uses_no_symbol
     assert linkage.missing(rows) is None
     assert states(rows) == {
         ('osu_latency', 'cray-mpich@8.1.31, and no other MPI'): OK, ('osu_latency', 'libamdhip64.so'): OK,
-        ('osu_latency', 'libmpi_gtl_hsa.so'): OK, ('osu_latency', 'to take -d rocm'): OK,
+        ('osu_latency', 'libmpi_gtl_hsa.so'): OK,
     }  # fmt: skip
     assert f'{folder}/libmpi_gtl_hsa.so' in linkage.table(rows)
-    assert linkage.summary(rows) == '4 ok'
+    assert linkage.summary(rows) == '3 ok'
 
 
 def test_the_gtl_of_another_place_is_asked_of_the_recipe_of_cray_mpich():
@@ -156,10 +138,9 @@ def test_a_gtl_that_the_linker_dropped_is_missing(rocm):
     assert linkage.missing(rocm.look(name='openmpi')) is None  # which has no such library
 
 
-def test_osu_that_was_built_without_rocm_is_told_by_library_and_option(rocm):
+def test_osu_that_was_built_without_rocm_is_told(rocm):
     rocm.osu('-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'), rocm=False)
-    library, option = linkage.missing(rocm.look()).split('; ')
-    assert 'libamdhip64.so' in library and '-d rocm' in option and 'Invalid option' in option
+    assert linkage.missing(rocm.look()) == 'osu_latency: expected libamdhip64.so, found none'
 
 
 def test_another_mpi_and_a_second_mpi_are_told(rocm):
@@ -195,11 +176,10 @@ def test_an_mpi_of_spack_is_known_by_its_hash(rocm):
     assert states(rocm.look(**mpi, hash='j' * 32))[wanted] == MISSING
 
 
-def test_a_library_whose_folder_is_gone_is_named_with_the_folder(rocm):
+def test_a_library_that_is_gone_is_named(rocm):
     rocm.osu('-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'))
     shutil.rmtree(rocm.folder / 'cray/gtl')
-    said = linkage.missing(rocm.look())
-    assert 'libmpi_gtl_hsa.so' in said and f'{rocm.folder}/cray/gtl/lib' in said
+    assert 'libmpi_gtl_hsa.so, which is not on this node' in linkage.missing(rocm.look())
 
 
 def test_a_library_that_no_benchmark_requires_may_be_of_the_compute_nodes_alone(rocm):
@@ -207,36 +187,7 @@ def test_a_library_that_no_benchmark_requires_may_be_of_the_compute_nodes_alone(
     needs = ['-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'), *rocm.linked('driver/libcuda.so.1')]
     rocm.osu(*needs)
     shutil.rmtree(rocm.folder / 'driver')
-    rows = rocm.look()
-    assert linkage.missing(rows) is None
-    assert Finding('osu_latency', 'its other libraries', 'not on this node: libcuda.so.1', UNKNOWN) in rows
-
-
-def test_code_for_another_gpu_is_missing(rocm):
-    rocm.specs = ['babelstream@5.0 +hip +rocm']
-    rocm.program('hip-stream', HIP, *rocm.linked('rocm/lib/libamdhip64.so.6'))
     assert linkage.missing(rocm.look()) is None
-    rocm.variants = ['amdgpu_target=gfx942']
-    said = linkage.missing(rocm.look())
-    assert 'hip-stream' in said and 'gfx942, found gfx90a' in said
-
-
-def test_code_for_nvidia_is_looked_at_by_cuobjdump_where_there_is_one(rocm, monkeypatch):
-    rocm.specs, rocm.variants = ['babelstream@5.0 +cuda'], ['cuda_arch=80']
-    rocm.program('cuda-stream', PLAIN)
-    tools = rocm.folder / 'tools'
-    tools.mkdir()
-    for name in ('bash', 'ldd', 'readelf', 'printenv', 'cat'):
-        (tools / name).symlink_to(shutil.which(name))
-    monkeypatch.setenv('PATH', str(tools))
-    assert states(rocm.look()) == {('cuda-stream', 'code for sm_80'): UNKNOWN}
-    lister = rocm.folder / 'cuda/bin/cuobjdump'
-    lister.parent.mkdir(parents=True)
-    lister.write_text('#!/bin/sh\necho "ELF file    1: cuda-stream.1.sm_90.cubin"\n')
-    lister.chmod(0o755)
-    monkeypatch.setenv('PATH', f'{tools}:/bin')
-    said = linkage.missing(rocm.look())
-    assert 'cuda-stream' in said and 'sm_80, found sm_90' in said
 
 
 def test_the_plugin_of_nccl_is_found_as_a_job_finds_it(rocm):
@@ -275,7 +226,7 @@ def test_a_stack_whose_program_lacks_its_library_is_not_up_and_the_sentence_name
     assert stack.fault() == 'not installed'
     stand_in.more(rocm.program('hip-stream', HIP, *rocm.linked('rocm/lib/libamdhip64.so.6')))
     BringUp(stack).run()
-    assert stack.provenance()['stack_linkage'] == '1 ok'  # the manifest states no GPU
+    assert stack.provenance()['stack_linkage'] == '1 ok'
     calls = len(stand_in.calls())
     (rocm.folder / 'rocm/lib/libamdhip64.so.6').unlink()
     assert 'hip-stream: expected libamdhip64.so, found libamdhip64.so.6' in linkage.missing(linkage.look_again(stack))

@@ -98,15 +98,19 @@ def test_what_each_benchmark_runs_at_its_places():
     """Arrays of four times the cache of their domain, at least 256 MiB; openssl on each core by itself."""
     node = benchmarks.NodeShape([(0, [0, 1], 2**27), (1, [4], 1000)], 2, 1)
     of = {(one.program, one.work): [place.commands for place in one.places(node)] for one in benchmarks.BENCHMARKS}
-    assert of['likwid-bench', 'load'] == [[['-w', 'M0:536870kB:2:1:2']], [['-w', 'M1:268435kB:1:1:2']]]
-    assert of['likwid-bench', 'peakflops'] == [[['-w', 'M0:40kB:2:1:2']], [['-w', 'M1:20kB:1:1:2']]]
+    for kernel, groups in (
+        ('load', 'M0:536870kB:2:1:2 M1:268435kB:1:1:2'),
+        ('peakflops', 'M0:40kB:2:1:2 M1:20kB:1:1:2'),
+    ):
+        words = [[f'likwid-bench -t {kernel} -s 1 -w {group}'.split()] for group in groups.split()]
+        assert of['likwid-bench', kernel] == words
     bound = 'env OMP_NUM_THREADS={} OMP_PROC_BIND=true taskset -c {} omp-stream --arraysize {} --numtimes 20'
     assert of['omp-stream', 'triad'] == [
         [bound.format(2, '0,1', 67108864).split()], [bound.format(1, '4', 33554432).split()]
     ]  # fmt: skip
     assert [[words[2] for words in place] for place in of['openssl', 'sha256']] == [['0', '1'], ['4']]
     for program in ('cuda-stream', 'hip-stream'):
-        assert of[program, 'triad'] == [[['--device', '0', '--arraysize', '134217728', '--numtimes', '100']]]
+        assert of[program, 'triad'] == [[[program, '--device', '0', '--arraysize', '134217728', '--numtimes', '100']]]
 
 
 @each_row(
@@ -128,34 +132,26 @@ def test_of_each_metric_the_first_program_on_path_measures(programs, gpus, found
     assert ([f'{one.program} {one.work}' for one in installed], missing) == (found, lacking)
 
 
-def test_the_slowest_command_of_a_place_counts_and_all_looks_do_equal_work(tmp_path, monkeypatch, programs):
-    def program(text):
-        programs('bench', f'echo "$@" >> {tmp_path}/calls\n{text}')
-
+def test_the_slowest_command_of_a_place_counts(monkeypatch, programs):
     monkeypatch.setattr(jobs.Busy, 'cpus', lambda self: 0.25)
-    one = benchmarks.NodeBenchmark(
-        'rate', 'GB/s', 'bench', 'load', r'^rate (\S+)$', 1e-3, lambda node: iter(()), (r'^chose (\d+)$', '-i', '-s 1')
-    )
-    places = [benchmarks.Place({'gpu': '0'}, [['-c', '1'], ['-c', '2']]), benchmarks.Place({'gpu': '1'}, [['-c', '3']])]
-    program('case "$*" in *"-c 2") echo rate 2000;; *) echo rate 3000.5;; esac; echo chose 64')
-    repeats = {}
-    assert benchmarks.look(one, places, repeats) == ([2.0, 3.0005], 0.25)
-    assert repeats == {'rate gpu=0': '64', 'rate gpu=1': '64'}
-    assert benchmarks.look(one, places, repeats)[0] == [2.0, 3.0005]
-    calls = (tmp_path / 'calls').read_text().splitlines()
-    assert sorted(calls[:3]) == [f'-t load -s 1 -c {number}' for number in (1, 2, 3)]
-    assert sorted(calls[3:]) == [f'-t load -i 64 -c {number}' for number in (1, 2, 3)]
+    one = benchmarks.NodeBenchmark('rate', 'GB/s', 'bench', 'load', r'^rate (\S+)$', 1e-3, lambda node: iter(()))
+    places = [
+        benchmarks.Place({'gpu': '0'}, [['bench', '1'], ['bench', '2']]),
+        benchmarks.Place({'gpu': '1'}, [['bench']]),
+    ]
+    programs('bench', 'case "$*" in 2) echo rate 2000;; *) echo rate 3000.5;; esac')
+    assert benchmarks.look(one, places) == ([2.0, 3.0005], 0.25)
     for text, words in (
         ('echo rate x', 'bench printed no rate at gpu=0'),
         ('echo rate 1; echo rate 2', 'bench printed no rate at gpu=0'), ('exit 3', 'bench ended with 3 at gpu=0'),
     ):  # fmt: skip
-        program(text)
+        programs('bench', text)
         with pytest.raises(ValueError, match=words):
-            benchmarks.look(one, places, {})
-    program('exec sleep 60')
+            benchmarks.look(one, places)
+    programs('bench', 'exec sleep 60')
     monkeypatch.setattr(benchmarks, 'SECONDS', 0.2)
     with pytest.raises(ValueError, match=r'bench did not end within 0\.2 s'):
-        benchmarks.look(one, places, {})
+        benchmarks.look(one, places)
 
 
 @each_row(

@@ -109,10 +109,9 @@ def test_jobs_find_the_programs_and_variables_without_spack(stack, monkeypatch):
     [
         (lambda s: s.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0')), 'spack.yaml', 3),
         (lambda s: s.common.write_text('definitions:\n  - demo: [demo@2.0]\n'), 'spack.yaml', 3),
-        (lambda s: (s.installed().folder / '.spack-env/view/bin/demo').write_text('x'), 'view', 2),
-        (lambda s: (s.installed().folder / '.spack-env/view/bin/demo').unlink(), 'view', 2),
+        (lambda s: shutil.rmtree(s.installed().folder / '.spack-env'), 'view/bin is missing', 2),
         (lambda s: (s.installed().folder / 'spack.lock').write_text('{}'), 'spack.lock', 2),
-        (lambda s: s.installed().activation.unlink(), 'activation', 2),
+        (lambda s: s.installed().activation.unlink(), 'activate.sh is missing', 2),
     ],
 )
 def test_a_change_brings_it_up_again(stack, change, says, steps):
@@ -157,11 +156,11 @@ def test_a_view_of_another_version_of_spack_is_made_anew(stack, linked):
     if linked:
         view.rename(view.with_name('other'))
         view.symlink_to('other')
-    (view / 'bin/demo').unlink()
+    stack.installed().activation.unlink()
     (view / 'bin/of-before').touch()
     stack.bring_up()
     assert (view / 'bin/of-before').exists() and view.is_symlink() is linked
-    (view / 'bin/demo').unlink()
+    stack.installed().activation.unlink()
     (stack.stand_in.root / 'version').write_text('1.3.0.dev0 (5817ab9613)')
     assert stack.bring_up().fault() is None
     assert [path.name for path in view.glob('bin/*')] == ['demo'] and not view.is_symlink()
@@ -250,7 +249,7 @@ def as_nobody(action) -> str:
 @pytest.mark.parametrize(
     ('output', 'says'),
     [
-        ('build', ['hpcc-1.5.0: ProcessError: Command exited with status 2', '/spack-build-out.txt']),
+        ('build', ['ProcessError: Command exited with status 2', '/spack-stage-hpcc-1.5.0-']),
         ('fetch', ['All fetchers failed for spack-stage-babelstream-3.4', 'file:///software/mirror']),
         ('concretize', ['No version exists that satisfies these input specs: hpl@9.9']),
     ],
@@ -292,18 +291,11 @@ def test_each_package_that_spack_1_2_fails_to_install_comes_with_its_cause_and_i
     assert why(said.splitlines(keepends=True)).count('no cause found') == 2  # of which package a line is, is not known
 
 
-def test_a_full_disk_is_the_cause_with_both_installers(recorded):
-    new = why(recorded('spack-1.2.0-no-space.txt').splitlines(keepends=True))
-    assert new.startswith("large@1.0: dd: error writing 'solution.bin': No space left on device (build log: /software/")
-    old = why(recorded('spack-1.1.0-no-space.txt').splitlines(keepends=True))
-    assert 'spack-stage-large-1.0-' in old and old.endswith('OSError: [Errno 28] No space left on device')
-
-
-def test_all_packages_that_spack_1_1_fails_to_install_are_named(recorded):
-    said = why(recorded('spack-1.1.0-two-failures.txt').splitlines(keepends=True))
-    assert 'babelstream-5.0: FetchError: All fetchers failed' in said
-    assert 'broken-1.0: ' in said and '/software/stage/root/spack-stage-broken-1.0-' in said
-    assert 'user-1.0' not in said  # it only needs broken
+def test_a_full_disk_is_the_cause(recorded):
+    said = why(recorded('spack-1.2.0-no-space.txt').splitlines(keepends=True))
+    assert said.startswith(
+        "large@1.0: dd: error writing 'solution.bin': No space left on device (build log: /software/"
+    )
 
 
 def test_a_spack_that_says_nothing_is_a_sentence_too():
@@ -434,8 +426,7 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     found = packages_of(read_lock(lock), ['a' * 32, 'b' * 32, 'e' * 32])
     assert (found.external, found.installed) == (('gcc',), ('cmake', 'zlib'))
     assert found.build == ('compiler-wrapper', 'gcc-runtime', 'hpl', 'hwloc', 'openblas', 'osu')
-    # two benchmarks, one other package, two that are copied, and OpenBLAS: 722 s
     said = str(found)
-    assert '6 to build' in said and '2 installed before' in said and '1 found' in said and 'about 13 min' in said
-    assert '8 to build (a, b, c, d, e, f and 2 more)' in str(Packages(tuple('abcdefgh'), (), (), 560))
-    assert str(Packages((), ('gcc',), (), 0)) == 'packages: 1 found on this machine'
+    assert '6 to build' in said and '2 installed before' in said and '1 found' in said
+    assert '8 to build (a, b, c, d, e, f and 2 more)' in str(Packages(tuple('abcdefgh'), (), ()))
+    assert str(Packages((), ('gcc',), ())) == 'packages: 1 found on this machine'

@@ -53,8 +53,7 @@ class OneNode:
         (self.folder / 'sites/box/site.yaml').write_text(SITE.replace('HUGEPAGES', hugepages))
 
     def rates(self, memory: str = '10000.00') -> None:
-        self.program('likwid-bench', f'echo "$@" >> {self.folder}/calls; echo "Iterations per thread:\t64"',
-                     f'printf "MByte/s:\\t\\t{memory}\\n"')  # fmt: skip
+        self.program('likwid-bench', f'touch {self.folder}/calls', f'printf "MByte/s:\\t\\t{memory}\\n"')
         self.program('openssl', 'echo "sha256         1500000.00k"')
 
     def program(self, name: str, *lines: str) -> None:
@@ -129,8 +128,6 @@ def test_a_planted_loss_drains_and_its_repair_does_not(node):
     answer = node('--partition', 'one', '--details')
     assert answer.exit_code == 0 and answer.stdout.startswith('OK:  plumbline:  n1: 1 settings, ')
     assert 'numa_domain=0: 10 GB/s, usual 10, lowest 9.5' in answer.stdout
-    calls = (node.folder / 'calls').read_text().splitlines()
-    assert '-s 1' in calls[0] and all('-i 64' in call for call in calls[-2:])  # equal work from the second look on
 
 
 def test_what_was_measured_is_read_by_ingest_and_what_is_not_judged_is_told(node, tmp_path):
@@ -260,7 +257,7 @@ def test_gpus_and_domains_are_places_of_their_own():
     node = benchmarks.node_of(processor, gpus=2)
     assert node.domains == [(0, [0, 1], 2**26), (1, [2, 3], 2**26)]
     by_program = {(one.program, one.work): list(one.places(node)) for one in benchmarks.BENCHMARKS}
-    assert by_program['likwid-bench', 'load'][1].commands == [['-w', 'M1:268435kB:2:1:2']]  # 4 x 64 MiB
+    assert by_program['likwid-bench', 'load'][1].commands[0][-1] == 'M1:268435kB:2:1:2'  # 4 x 64 MiB
     assert [place.dims for place in by_program['cuda-stream', 'triad']] == [{'gpu': '0'}, {'gpu': '1'}]
     assert by_program['openssl', 'sha256'][1].commands[1][:3] == ['taskset', '-c', '3']
 

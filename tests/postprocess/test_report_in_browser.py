@@ -8,8 +8,7 @@ from datetime import date
 import pytest
 import recomputed
 from browser import ALL
-from lxml import etree
-from run_reports import SITE, Workplace, case, metric, reference, report
+from run_reports import Workplace, case, metric, reference, report
 
 from studies import planted
 
@@ -119,7 +118,7 @@ def test_every_chart_is_drawn_inside_its_box(browser, page):
     }})()"""
     )
     assert drawn > 300 and outside == []
-    assert browser.run("['.heat', '.bars', '.plot'].every(kind => document.querySelector(kind))")
+    assert browser.run("['.heat', '.plot'].every(kind => document.querySelector(kind))")
     for box in ('[data-history]', '.curve'):  # drawn when they are seen
         for i in range(browser.run(f'{ALL(box)}.length')):
             browser.run(f'{ALL(box)}[{i}].scrollIntoView()')
@@ -349,7 +348,7 @@ def test_on_paper_it_is_light_nothing_is_cut_and_there_are_no_controls(browser, 
     browser.emulate(media='print', scheme='dark')
     browser.open(page, width=717, height=1000)  # A4 with the margins of Chromium, in CSS pixels
     cut = f'{ALL("main *")}.filter(element => element.getBoundingClientRect().right > innerWidth)'
-    controls = f'{ALL(".filters, .links, .save, summary, dialog")}.filter(element => element.checkVisibility())'
+    controls = f'{ALL(".filters, .links, summary, dialog")}.filter(element => element.checkVisibility())'
     assert browser.run(f'[...{cut}, ...{controls}].map(element => element.outerHTML.slice(0, 200))') == []
     assert browser.run("getComputedStyle(document.documentElement).getPropertyValue('--page')") == '#fff'
     browser.until("'uPlot' in window")
@@ -364,49 +363,3 @@ def test_axe_finds_nothing(browser, fleet, scheme, state):
     browser.emulate(scheme=scheme)
     browser.open(fleet[0], state)
     assert browser.violations(axe.AXE_SCRIPT) == []
-
-
-# Charts that are saved as pictures
-
-SVG = '{http://www.w3.org/2000/svg}'
-NIGHTS = 40  # of the page
-
-
-def texts(svg):
-    return [text.text for text in etree.fromstring(svg).iter(f'{SVG}text')]
-
-
-def points(svg):
-    """The number of points of the first line of a chart."""
-    paths = etree.fromstring(svg).findall(f'{SVG}svg/{SVG}path')
-    return next(path.get('d') for path in paths if path.get('stroke-width')).count('L') + 1
-
-
-def test_a_history_is_saved_in_the_colours_of_paper_with_what_it_shows_and_where_it_is_from(chromium, page):
-    chromium.emulate(scheme='dark')
-    chromium.open(page)
-    name, svg = chromium.saved('[data-history]', 'SVG')
-    said = ' '.join(texts(svg))
-    assert name.endswith('-on-cpu-system.svg') and ' is better; median of the ' in said
-    assert f'n = {NIGHTS} sessions, 2026-10-13 to 2026-11-21; n = 3 samples a job in the last one.' in said
-    assert f'Site {SITE}; sessions 00000001 to {NIGHTS:08x}, the last one from night.json (sha256 ' in said
-    assert points(svg) == NIGHTS
-    tree = etree.fromstring(svg)
-    colours = {one.get(kind) for one in tree.iter() for kind in ('fill', 'stroke')} - {None, 'none', 'white'}
-    assert all(colour.startswith('rgb(') for colour in colours) and 'rgb(0,96,168)' in colours, 'as on a light page'
-    assert not [one for one in tree.iter() if one.get('class') or one.get('style')]
-    assert chromium.errors == []
-
-
-def test_a_curve_is_saved_with_its_axes_and_as_png_wide_enough_for_a_paper(chromium, page):
-    chromium.emulate()
-    chromium.open(page)
-    name, svg = chromium.saved('.curve', 'SVG')
-    shown = texts(svg)
-    assert name == 'HPL-on-cpu-system-rate-TFlop-s-over-num-nodes.svg' and points(svg) == 4
-    assert {'2', '4', '8', '16', 'num_nodes', 'TFlop/s', 'rate', 'ideal'} <= set(shown)
-    assert 'higher is better; one session; n = 3 samples a point; shaded' in ' '.join(shown)
-    assert f'session {NIGHTS:08x} of 2026-11-21, from night.json' in ' '.join(shown)
-    name, png = chromium.saved('.curve', 'PNG')
-    assert name.endswith('.png') and png[:8] == b'\x89PNG\r\n\x1a\n'
-    assert int.from_bytes(png[16:20], 'big') == 2400 and len(png) > 50_000 and chromium.errors == []

@@ -58,66 +58,57 @@ def test_a_node_is_told_as_far_as_it_is_stated(of, says):
     assert node_of(of) == says
 
 
-def test_cases_that_fail_alike_are_one_mistake_and_a_place_is_told_once(tmp_path):
+def test_cases_that_fail_alike_are_one_mistake(tmp_path):
     path = tmp_path / 'site.yaml'
-    path.write_text('environments:\n- name: system\n  features: [hpcc, unheard-of]\n')
-    found = Checked('demo', mistakes=['x.csv:2: unit differs: found before'])
+    path.write_text('environments:\n- name: system\n  features: [hpcc, unheard-of, bablestream-omp]\n')
+    found = Checked('demo')
     cases = [case(f'a{i}', fault='no such module: | tried x') for i in range(1, 6)] + [case(peaks={'triad': 500.0})]
-    environ = SimpleNamespace(features=['hpcc', 'unheard-of'])
+    environ = SimpleNamespace(features=['hpcc', 'unheard-of', 'bablestream-omp'])  # the last one is told without cases
     rows = [
-        ('x.csv:2', row(unit='TB/s')), ('x.csv:3', row(unit='TB/s')), ('x.csv:4', row(kind='unmeasured')),
+        ('x.csv:3', row(unit='TB/s')), ('x.csv:4', row(kind='unmeasured')),
         ('x.csv:5', row(501.0, kind='elsewhere')),  # of another machine: it may be beyond the peak of this one
     ]  # fmt: skip
     site_check._check_cases(found, site(partition(), environs={'system': environ}), path, rows, cases)
-    assert found.mistakes[:2] == [
-        'x.csv:2: unit differs: found before',
-        'demo: 5 cases of partition cpu: no such module: a1; a2; a3 and 2 more',
-    ]
-    assert found.mistakes[2].startswith(f'{path}:3: environments.0.features.1: no check requires it; ')
-    assert found.mistakes[3:] == ['x.csv:3: unit differs: measured GB/s, the reference (published, x) says TB/s']
+    assert found.mistakes[0] == 'demo: 5 cases of partition cpu: no such module: a1; a2; a3 and 2 more'
+    assert found.mistakes[1].startswith(f'{path}:3: environments.0.features.1: no check requires it; ')
+    assert found.mistakes[2:] == ['x.csv:3: unit differs: measured GB/s, the reference (published, x) says TB/s']
 
 
-def test_scripts_with_one_fault_are_one_mistake_and_times_are_told_once(tmp_path):
-    """A job of Slurm that states no time limit: the first line is named, and how many scripts are alike."""
-    cases = []
-    for number in (1, 2, 3):
-        path = tmp_path / f'{number}.sh'
-        path.write_text('#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --exclusive\n')
-        cases.append(case(f'a{number}', script=path, time_limit='3 x 20 s are 60 s'))
-    good = tmp_path / 'good.sh'
-    good.write_text(f'{path.read_text()}#SBATCH --time=0:10:0\n')
-    cases += [case('good', script=good), case('b', 'other', path)]
-    slurm = partition(scheduler='slurm', nodes=4, queue={'needs': ['account', 'qos']})
-    found = Checked('demo')
-    assert site_check._check_scripts(found, site(slurm, partition('other', scheduler='unheard')), cases) is True
-    why = 'time limit: none is stated: the default of the queue would end the job'
-    assert found.mistakes == [f'{tmp_path}/1.sh:1: {why} (and in 2 other scripts)']
+def test_scripts_are_left_for_a_person_to_read_where_no_scheduler_is_asked(tmp_path):
+    (path := tmp_path / 'a.sh').write_text('#!/bin/bash\n#SBATCH --nodes=2\n')
+    cases = [case(f'a{number}', script=path, time_limit='3 x 20 s are 60 s') for number in (1, 2, 3)]
+    slurm, found = partition(scheduler='slurm', queue={'needs': ['account', 'qos']}), Checked('demo')
+    here = site(slurm)
+    here.matches = lambda host: True
+    assert site_check._check_scripts(found, here, cases, tmp_path) is True
+    assert (found.mistakes, found.scripts) == ([], 3)
     assert found.notes == [
         'demo:cpu: a1 and 2 more: 3 x 20 s are 60 s',
         'demo: each job needs its account, qos: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm',
-        'demo: no rules of scheduler unheard are known: its scripts were not checked',
+        f'demo: no scheduler was asked; its job scripts are in {tmp_path}',
     ]
-    found = Checked('demo')
-    assert site_check._check_scripts(found, site(partition(scheduler='slurm', nodes=2)), [cases[3]]) is False
-    assert (found.mistakes, found.notes, found.scripts) == ([], [], 1)
+    assert site_check._check_scripts(Checked('demo'), here, [], tmp_path) is False
 
 
-@each_row(('host', 'refusals', 'notes'), [
-    ('here', ['no such partition'], []), ('here', [], ['demo: sbatch --test-only takes these job scripts']),
-    ('elsewhere', ['no such partition'], []),
+@each_row(('host', 'scheduler', 'refusals', 'wrong', 'note'), [
+    ('here', 'slurm', ['no such partition'], True, None),
+    ('here', 'slurm', [], False, 'demo: sbatch --test-only takes these job scripts'),
+    ('here', 'pbs', [], True, 'demo: no scheduler was asked; '), ('there', 'slurm', ['x'], True, 'demo: no scheduler'),
 ])  # fmt: skip
-def test_the_scheduler_of_this_site_is_asked_itself(host, refusals, notes, tmp_path_factory, monkeypatch):
+def test_the_scheduler_of_this_site_is_asked_itself(
+    host, scheduler, refusals, wrong, note, tmp_path_factory, monkeypatch
+):
     path = tmp_path_factory.mktemp('scripts') / 'a.sh'
-    path.write_text('#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --exclusive\n#SBATCH --time=0:10:0\n')
-    found, here = Checked('demo'), site(partition(scheduler='slurm', nodes=2))
+    path.write_text('#!/bin/bash\n')
+    found, here = Checked('demo'), site(partition(scheduler=scheduler))
     here.matches = lambda name: host == 'here'
     with monkeypatch.context() as patch:
         patch.setattr(site_check.shutil, 'which', lambda name: name)
         patch.setattr(site_check, 'refusals_of_sbatch', lambda scripts: [(path, why) for why in refusals])
-        wrong = site_check._check_scripts(found, here, [case('a', script=path)])
-    refused = refusals if host == 'here' else []
+        assert site_check._check_scripts(found, here, [case('a', script=path)], path.parent) is wrong
+    refused = refusals if (host, scheduler) == ('here', 'slurm') else []
     assert found.mistakes == [f'{path}: sbatch --test-only: {why}' for why in refused]
-    assert (wrong, found.notes) == (bool(refused), notes)
+    assert len(found.notes) == bool(note) and all(said.startswith(note) for said in found.notes)
 
 
 @each_row(('processor', 'environs', 'entry', 'has'), [

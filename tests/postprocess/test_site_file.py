@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mistakes of people in a site.yaml: `plumbline sites SITE --check` tells all in one pass, one sentence each."""
+"""Mistakes of people in a site.yaml: `plumbline sites SITE --check` tells each in one sentence."""
 
 import json
 import re
@@ -97,10 +97,8 @@ ONE = {
     'L3: > L5:': ('23: partitions.0.processor.caches.L5', 'expected one of L1, L2, L3, L4; found', '^L'),
     'avx_dp > avx2_dp': ('32: partitions.0.peaks.flop_per_cycle.avx2_dp', 'did you mean avx_dp', '^('),
     'L3: {size: 32 MiB > L3: {size: 32 KiB': ('23: partitions.0.processor.caches.L3.size', 'found 32 KiB', 'L2'),
-    'L3: {size: 32 MiB > L3: {size: 512 MiB': ('23: partitions.0.processor.caches.L3.size', '8 on a socket', 'L2'),
     'num_cpus: 256 > num_cpus: 128': ('16: partitions.0.processor.num_cpus', 'flops_dp is that of 128 cores', ''),
     'num_cpus: 256 > num_cpus: 256.0': ('16: partitions.0.processor.num_cpus', 'a whole number; found 256.0', ''),
-    'num_nodes: 64 > num_nodes: 0100': ('12: partitions.0.num_nodes', 'reads 0100 as the number 64', ''),
     'num_nodes: 64 > num_nodes: 0192': ('12: partitions.0.num_nodes', "a whole number; found '0192'", ''),
     'num_nodes: 64 > num_nodes: 6400000': ('12: partitions.0.num_nodes', 'at most 200000', ''),
     '50 GB/s > 400 GB/s': ('29: partitions.0.peaks.network_bandwidth', '2 network devices of 200 Gb/s', ''),
@@ -137,32 +135,17 @@ def test_cores_by_the_name_of_the_processor(check):
     assert said.startswith('16: partitions.0.processor.num_cpus: expected 256 hardware threads')
 
 
-def row(check, unit, mean, better='higher', **fields):
-    known = {'partition': 'gpu', 'environ': 'cuda', 'params': '-', 'metric': 'x', 'unit': unit, 'better': better}
-    return reference(**known | {'check': check, 'mean': mean} | fields)
-
-
 @pytest.mark.parametrize(
     ('one', 'says'),
     [
-        # 128 cores at no more than 6.5 GHz with 128 Flop/cycle are 106 TFlop/s, four A100 624 TFlop/s each
-        (row('HPL', 'GFlop/s', 2.5e6), ''),
-        (row('HPL', 'GFlop/s', 2.7e6), 'no node has more than 2.6e+15 Flop/s: a slip of the unit?'),
-        (row('HPL', 'GFlop/s', 5e6, params='num_nodes=2'), ''),
-        (row('HPL', 'GFlop/s', 5.3e6, params='num_nodes=2'), 'no 2 nodes have more than 5.2e+15 Flop/s'),
-        # 192 B/cycle of each core from its caches are 160 TB/s, ten times 2039 GB/s of each GPU 82 TB/s
-        (row('BabelStream', 'GB/s', 400e3), 'no node has more than 2.4e+14 B/s: a slip of the unit?'),
-        (row('CacheLatency', 'ns', 80000, 'lower'), 'expected 1e-10 to 2e-05 s of such a time'),
-        (row('OsuLatency', 'us', 1.2, 'lower', dims='message_bytes=8'), ''),
-        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=8'), 'expected 2e-08 to 0.001 s'),
-        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=4194304'), ''),
-        (row('HPL', 'GFlop/s', 9e6, partition='gpus'), "partition 'gpus': expected one of gpu; found 'gpus'"),
-        (row('HPL', 'GFlop/s', 9, environ='sytem'), "expected one of cuda"),
+        (reference(partition='gpus', environ='cuda'), "partition 'gpus': expected one of gpu; found 'gpus'"),
+        (reference(partition='gpu', environ='sytem'), 'expected one of cuda'),
+        (reference(partition='gpu', environ='cuda'), ''),
     ],
-)  # fmt: skip
-def test_a_reference_that_no_hardware_reaches_is_named_without_a_case(work, check, one, says):
+)
+def test_a_reference_of_no_partition_or_environ_is_named_without_a_case(work, check, one, says):
     work.reference(one)
-    code, said = check(changed('sm_90 > sm_80'))
+    code, said = check(HERON)
     of_row = [line for line in said if line.startswith(f'plumbline: {work.baseline}:2: ')]
     assert code == (2 if says else 0) and len(of_row) == bool(says) and all(says in line for line in of_row)
 
@@ -189,24 +172,8 @@ def test_locations_are_checked_with_the_files(work, check):
     assert code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in said
 
 
-LAUGHS = 'a0: &a0 [x, x, x, x, x, x, x, x, x]\n' + ''.join(
-    f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 10)
-)
-#: What PyYAML itself dies of, or takes minutes and GB for, and words of the one sentence.
-NO_YAML = {
-    'not UTF-8': (HERON.replace('four', 'f\xfcnf').encode('latin-1'), '1: not valid YAML: expected UTF-8, found'),
-    'alias to itself': (HERON + 'env_vars: &a [*a]\n', '38: not valid YAML: the alias *a stands within'),
-    'merge of itself': (HERON + 'tolerance: &a {<<: *a}\n', '38: not valid YAML: the alias *a stands within'),
-    'brackets': (HERON + f'env_vars: {"[" * 3000}{"]" * 3000}\n', '38: not valid YAML: more than 50 levels'),
-    'many brackets': (HERON + f'env_vars: {"[" * 300_000}\n', '38: not valid YAML: more than 50 levels'),
-    'indentation': (HERON + f'env_vars:\n  {"- " * 3000}x\n', '39: not valid YAML: more than 50 levels'),
-    'billion laughs': (HERON + LAUGHS, '42: not valid YAML: the aliases up to here repeat more than 10000 parts'),
-}
-
-
-@pytest.mark.parametrize('kind', NO_YAML)
-def test_what_a_parser_dies_of_is_one_sentence_and_stops_no_other_site(check, work, kind):
-    text, words = NO_YAML[kind]
+def test_what_is_no_yaml_is_one_sentence_and_stops_no_other_site(check, work):
+    text, words = HERON.replace('four', 'f\xfcnf').encode('latin-1'), '1: not valid YAML: expected UTF-8, found'
     (work.sites / 'other').mkdir()
     (work.sites / 'other' / 'site.yaml').write_text(HERON)
     code, (said,) = check(text)

@@ -4,7 +4,6 @@
 import csv
 import io
 import json
-import time
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,33 +36,13 @@ def stub(**fields):
 # A site
 
 
-@pytest.fixture
-def utc(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setenv('TZ', 'UTC')
-        time.tzset()
-        yield
-    time.tzset()
-
-
 @each_row(('then', 'now', 'says'), [
     ('22 23:51', '22 23:51', 'just now'), ('22 23:51', '23 00:50', '59 min ago'), ('22 23:51', '23 05:59', '6 h ago'),
-    ('22 23:51', '23 06:00', 'last night'), ('22 18:00', '23 23:00', 'last night'),
-    ('23 05:59', '23 09:00', 'last night'), ('23 06:00', '23 23:30', '17 h ago'),
-    ('22 17:59', '23 09:00', 'yesterday'), ('22 10:38', '23 01:00', 'yesterday'),
-    ('20 23:51', '23 00:09', '3 days ago'),
+    ('22 10:38', '23 10:37', '23 h ago'), ('22 10:38', '23 10:38', 'yesterday'), ('20 23:51', '23 00:09', '3 days ago'),
     ('23 12:00', '23 11:00', 'just now'),  # another host's clock is ahead
 ])  # fmt: skip
-def test_ages_are_told_as_people_say_them(then, now, says, utc):
+def test_ages_are_told_as_people_say_them(then, now, says):
     assert standing.ago(*(datetime.fromisoformat(f'2026-11-{time}') for time in (then, now))) == says
-
-
-def test_which_night_it_was_is_told_in_the_time_zone_of_the_host(utc, monkeypatch):
-    then, now = datetime(2026, 11, 22, 13), datetime(2026, 11, 23, 0)
-    assert standing.ago(then, now) == '11 h ago'
-    monkeypatch.setenv('TZ', 'Asia/Tokyo')  # from 22:00 to 9:00
-    time.tzset()
-    assert standing.ago(then, now) == 'last night'
 
 
 # Verdicts
@@ -136,11 +115,10 @@ def test_incidents_share_the_lines_that_there_are():
     assert said[1:] == ['  - changed then: kernel: a -> b', '  - on n2']
 
 
-def test_a_long_command_can_be_copied_from_its_lines():
+def test_a_long_command_can_be_copied():
     command = ' '.join(['word'] * 40)
     one = known_incident(next_steps=(command,))
-    shown = incidents.details(one, '2026-11-23', RESULTS).before
-    assert command in ' '.join(shown.replace(' \\\n', ' ').split()) and ' \\\n' in shown
+    assert f'  $ {command}' in incidents.details(one, '2026-11-23', RESULTS).before.splitlines()
 
 
 def test_the_first_ten_warnings_that_belong_to_no_incident_are_told():

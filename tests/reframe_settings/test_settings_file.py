@@ -2,12 +2,9 @@
 """What loading the settings leaves in the process of ReFrame, and what they hand on."""
 
 import re
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 
-import pytest
 from scratch import ROOT
 
 LOAD = """
@@ -36,20 +33,6 @@ importlib.util.find_spec = lambda name, *more: None if name == 'polars' else fin
 """
 
 
-@pytest.mark.parametrize('made', ['', 'CREATE TABLE sessions(uuid TEXT)'])
-def test_a_database_that_was_half_made_is_made_anew(clone, made):
-    pytest.importorskip('polars')
-    clone.results.mkdir(exist_ok=True)
-    with closing(sqlite3.connect(clone.results / 'reframe.db')) as database:
-        database.executescript(made)
-    command = ['reframe', '-C', 'reframe_settings/settings.py', '-c', 'checks/demo.py', '-r', '-S', 'trials=1']
-    for number in (1, 2):
-        ran = clone.run(*command)
-        assert ran.returncode == 0 and 'session stored' in ran.stdout, ran.stdout + ran.stderr
-        with closing(sqlite3.connect(clone.results / 'reframe.db')) as database:
-            assert database.execute('SELECT count(*) FROM sessions').fetchone() == (number,)
-
-
 def test_reframe_keeps_a_database_only_where_it_can_read_it(clone, tmp_path):
     (tmp_path / 'sitecustomize.py').write_text(WITHOUT_POLARS)
     without = {'PYTHONPATH': str(tmp_path)}
@@ -57,7 +40,3 @@ def test_reframe_keeps_a_database_only_where_it_can_read_it(clone, tmp_path):
     ran = clone.run(*command, '-r', '-S', 'trials=1', **without)
     assert ran.returncode == 0 and re.search(r'results database: +\[off\]', ran.stdout), ran.stdout
     assert 'session stored' not in ran.stdout and not (clone.results / 'reframe.db').exists()
-    asked = clone.run(*command, '--list-stored-sessions', **without)
-    said = asked.stdout + asked.stderr
-    assert asked.returncode == 1 and '--list-stored-sessions: ReFrame keeps no database of results' in said
-    assert f'pip install --editable {clone.root}[analytics]' in said

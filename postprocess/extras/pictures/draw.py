@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plumbline.checkout import version
 from plumbline.errors import InputError
 from postprocess.history.digest import Digest, add_history
 from postprocess.history.verdicts import verdicts_of
 from postprocess.report import plots
 from postprocess.report.by_check import checks_of
-from postprocess.report.charts import FEW, told
-from postprocess.report.details import source, unfolded
+from postprocess.report.charts import FEW
+from postprocess.report.details import unfolded
 from postprocess.report.html import day_of, template
 from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot, Ticks
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, wrapped
 from postprocess.verdicts.selection import selected
-from postprocess.views.series import series_rows
+from postprocess.views.series import SeriesRow, series_rows
 
 _FOLDER = Path(__file__).resolve().parent
 _WIDTH, _HEIGHT = 640, 240  # pixels of a history
@@ -62,16 +63,17 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
         raise InputError('; '.join(digest.faults))
     details = unfolded(series, _cases(store, session), (), store, digest, {}, str)
     times, charts = details['sessions'], []
-    for metric in details['metrics'].values():
+    for one in series:
+        metric = details['metrics'][one.id]
         if 'history' in metric:
             first, last = (times[metric['at'][place]] for place in (0, -1))
             span = f'n = {count(len(metric["at"]), "session")}, {day_of(first)} to {day_of(last)}'
-            about = metric['told'].replace('{span}', span).rstrip('.')
+            about = _of_history(one, 'low' in metric, span)
             if metric.get('limit') and metric.get('expected'):
                 about += '; dotted: expected; grey: within the limits; a cross: beyond them'
             about += '; shaded: 9 of 10 nodes.' if 'low' in metric else '.'
             title = f'{metric["name"]} on {metric["where"]}'
-            charts.append(_past(metric, times, [title, about, details['source']['history']]))
+            charts.append(_past(metric, times, [title, about, _source(digest.sessions)]))
     return _picture(charts, f'{what}: no series of session {session.session} with three sessions in {days} days')
 
 
@@ -89,9 +91,38 @@ def draw_curves(
         for plot in check.charts:
             if isinstance(plot, Plot):
                 title = ', '.join(filter(None, (plot.title, plot.unit)))
-                captions = [f'{check.name} on {check.place}: {title}, over {plot.x}', told(plot), source([session])]
-                charts.append(Chart(plot, captions))
+                title = f'{check.name} on {check.place}: {title}, over {plot.x}'
+                charts.append(Chart(plot, [title, _of_curves(plot), _source([session])]))
     return _picture(charts, f'{what}: no curve of session {session.session}')
+
+
+def _of_history(one: SeriesRow, of_nodes: bool, span: str) -> str:
+    """Return a description of a history over the sessions that `span` names; `of_nodes`: nodes are drawn as a band."""
+    of = 'nodes, and where 9 of 10 of them are' if of_nodes else 'jobs'
+    last = f'; n = {one.worst.measured.n} samples a job in the last one' if one.worst.measured.n else ''
+    what = f'{one.quantity.unit}, {one.quantity.better} is better; median of the {of}'
+    return f'{what} in each session; {span}{last}'
+
+
+def _of_curves(plot: Plot) -> str:
+    """Return a description of the points of curves, for the caption of a picture."""
+    shown = [one for line in plot.lines for one in line.points if one]
+    sizes = sorted({one.worst.measured.n for one in shown if one.worst.measured.n})
+    samples = [f'n = {" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} samples a point'] if sizes else []
+    return '; '.join([
+        f'{shown[0].quantity.better} is better', 'one session', *samples,
+        *(['shaded: the 5th to 95th percentile of earlier sessions'] if any(line.band for line in plot.lines) else []),
+        *(['grey: within the limits'] if any(line.limits for line in plot.lines) else []),
+    ]) + '.'  # fmt: skip
+
+
+def _source(sessions: Sequence[Session]) -> str:
+    """Return which sessions the numbers are from, for the caption of a picture."""
+    first, last = sessions[0], sessions[-1]
+    span = f'sessions {first.session} to {last.session}, the last one'
+    span = span if len(sessions) > 1 else f'session {last.session} of {last.day},'
+    report = f'{last.report.rpartition("/")[2]} (sha256 {last.report_sha256[:12]})'
+    return f'Site {last.site}; {span} from {report}; Plumbline {version()}.'
 
 
 def _cases(store: Store, session: Session) -> dict[int, CaseRow]:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text
 from plumbline.paths import site_folder
@@ -43,7 +42,7 @@ def write_pages(content: Content, last: str, folder: Path, site: str, root: Path
              'sessions': len(sessions), 'recent': recent}  # fmt: skip
     assets = _write_assets(folder)
     place = folder / site
-    write_text(place / 'index.html', _template('site.html.j2').render(state=state, assets=assets, version=version()))
+    write_text(place / 'index.html', _template('site.html.j2').render(state=state, assets=assets))
     write_text(place / 'latest.svg', _template('badge.svg.j2').render(state=state))
     write_text(place / 'latest.json', json.dumps(state, indent=2) + '\n')
     _write_index(folder, assets)

@@ -25,7 +25,6 @@ from postprocess.extras.publish.pages import refuse_foreign, write_pages
 from postprocess.history.digest import Digest, add_history, judge
 from postprocess.history.verdicts import verdicts_of
 from postprocess.incidents.provenance import compared_in
-from postprocess.report.details import of_report
 from postprocess.report.page import page_of, to_html
 from postprocess.results.store import Session, Store
 from postprocess.text import count
@@ -114,5 +113,5 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
         'runs': session.runs, 'word': word, 'said': said, 'page': found is not None,
-        'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
+        'problems': [*map(str, comparison.problems[:5])],
     }  # fmt: skip

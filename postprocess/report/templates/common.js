@@ -37,9 +37,9 @@
   // Without a cursor the legend of a chart has no values
   const idle = plot => plot.root.classList.toggle('idle', !(plot.cursor.left >= 0));
 
-  // The chart of a history; `times`: of its sessions; `about`: as for `savable`. The library is read when the first chart is drawn
+  // The chart of a history; `times`: of its sessions. The library is read when the first chart is drawn
   let library;
-  const chart = async (box, one, times, about) => {
+  const chart = async (box, one, times) => {
     await (library ??= readLibrary());
     const bad = one.history.map((value, i) => beyond(one, (one.own ?? one.history)[i]) ? (one.own ?? one.history)[i] : null);
     if (one.bad != null) bad[bad.length - 1] = one.bad;
@@ -50,7 +50,7 @@
       ['9 of 10 nodes', one.low, {value: (_, value, __, i) => i == null ? '' : `${short(value)} to ${short(one.high[i])}`}], ['to', one.high, {class: 'none'}],
       ['expected', level(one.expected), {stroke: () => color('soft'), dash: [3, 3]}],
       ['limit', level(one.limit), {stroke: () => color('soft'), dash: [8, 4]}], ['as far on the other side', level(mirrored(one)), {class: 'none'}],
-      ['beyond the limit', bad.some(value => value != null) ? bad : null, {stroke: () => color('bad'), paths: () => null, crossed: true}],
+      ['beyond the limit', bad.some(value => value != null) ? bad : null, {stroke: () => color('bad'), paths: () => null}],
     ].filter(([, values]) => values);
     const place = name => lines.findIndex(([label]) => label === name) + 1;
     const band = (upper, lower, fill) => place(upper) && place(lower) ? [{series: [place(upper), place(lower)], fill}] : [];
@@ -84,11 +84,7 @@
       bands: [...band(...ends, () => `${color('soft')}22`), ...band('to', '9 of 10 nodes', () => `${color('c1')}40`)],
     }, [one.at.map(session => times[session]), ...lines.map(([, values]) => values)], box);
     plot.over.title = 'Drag to zoom, double-click to see all';
-    plot.marks = {x: '', y: one.unit, crossed: [bad], changes: (one.changes ?? []).map(([session, text]) => [times[session], text])};
-    savable(plot, () => about(spanOf(plot)));
   };
-
-{% include 'save.js' %}
 
   // Draw a chart when it is scrolled into view, or printed
   const drawings = new Map(), draw = box => {

@@ -112,7 +112,7 @@
   };
   const past = (box, id, node) => {
     const one = data.metrics[id];
-    if (one.history) whenSeen(box, () => chart(box, beside(id, node), data.sessions, span => [`${one.name} on ${one.where}`, one.told.replace('{span}', span), data.source.history]));
+    if (one.history) whenSeen(box, () => chart(box, beside(id, node), data.sessions));
     return box;
   };
   // A curve over sizes or counts, drawn from its table of numbers; it replaces the printed drawing and has hover and zoom
@@ -153,9 +153,6 @@
     }, [xs, ...series.map(([, values]) => values)]);
     figure.querySelector('svg').after(plot.root);
     plot.over.title = 'Drag to zoom, double-click to see all';
-    const of = all('a', table).map(link => data.metrics[idOf(link)]);
-    plot.marks = {x: plot.series[0].label, y: of[0].unit ?? '', crossed: lines.map(one => one.bad), changes: []};
-    savable(plot, () => [`${figure.closest('section').dataset.of}: ${figure.querySelector('figcaption').textContent}`, figure.dataset.told, data.source.session]);
   };
   const pages = {
     m: (one, id) => [

@@ -73,12 +73,6 @@
     fold(byId('months').nextElementSibling, drawn.slice(3), `${Math.max(drawn.length - 3, 0)} earlier months`);
   };
 
-  // The source of the numbers of some sessions
-  const source = at => {
-    const [first, last] = [order[at[0]], order[at.at(-1)]], {report} = site.sessions[last];
-    return `Site ${document.body.dataset.site}; sessions ${first} to ${last}${report ? `, the last one from ${report}` : ''}; published by Plumbline ${document.body.dataset.version}.`;
-  };
-
   const failing = ['open', 'intermittent', 'suspected'], percent = value => value == null ? '' : `${(Math.round(10 * value) / 10 + 0).toFixed(1)} %`; // + 0: no "-0.0"
 
   // Compare two sessions, and show how much neighbouring sessions of their months usually differ
@@ -186,7 +180,7 @@
       show(nameOf(row), box, facts({Where: `${row[0]}/${row[1]}`, Unit: `${row[6]}, ${row[7]} is better`, Expected: short(row[8]), Limit: short(row[9])}), list(known(one => one.series.includes(number))));
       const of = await rows(site.months), one = historyOf(number, order, of);
       one.changes = Object.values(site.incidents).filter(incident => incident.size && incident.series.includes(number)).map(incident => [order.findIndex(uuid => day(site.sessions[uuid].at) >= incident.day), [incident.size, incident.day, ...incident.changed.slice(0, 1)].join(', ')]);
-      if (one.at.length) await chart(box, one, order.map(uuid => site.sessions[uuid].at), span => [`${nameOf(row)} on ${row[0]}/${row[1]}`, `${row[6]}, ${row[7]} is better; median of the jobs in each session; ${span}.`, source(one.at)]);
+      if (one.at.length) await chart(box, one, order.map(uuid => site.sessions[uuid].at));
     },
     compare: async text => {
       if (dialog.open) dialog.close();

@@ -6,7 +6,7 @@ import platform
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -15,6 +15,8 @@ from plumbline.errors import InputError, SiteError
 
 _UNFINISHED = '.new.'  # in the names of files that are being written
 _WRITING = 3600.0  # seconds that no writer takes
+_DEEPEST = 50  # levels of a YAML file; PyYAML's own functions call themselves for each
+_MOST_REPEATED = 10_000  # parts that the aliases of a YAML file stand for, all together
 
 
 def read_yaml(path: Path, parse: str = 'load') -> Any:
@@ -23,7 +25,9 @@ def read_yaml(path: Path, parse: str = 'load') -> Any:
 
     loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # the loader of libyaml, if built in, is ten times faster
     try:
-        return getattr(yaml, parse)(path.read_text(encoding='utf-8'), Loader=loader)
+        text = path.read_text(encoding='utf-8')
+        _refuse_endless(yaml.parse(text, Loader=loader))
+        return getattr(yaml, parse)(text, Loader=loader)
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
     except UnicodeDecodeError as error:
@@ -37,6 +41,35 @@ def read_yaml(path: Path, parse: str = 'load') -> Any:
         raise SiteError(f'{where}: not valid YAML: {error.problem}{began}') from None
     except (yaml.YAMLError, ValueError) as error:  # a control character, or a date that does not exist
         raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
+
+
+def _refuse_endless(events: Iterable[Any]) -> None:
+    """Raise yaml.MarkedYAMLError if parts are too deep, or if aliases stand for themselves or for too many parts."""
+    import yaml
+
+    opened: list[tuple[str | None, int]] = []  # anchor of each part around the event, and number of parts before it
+    sizes: dict[str | None, int] = {}
+    parts = repeated = 0
+    for event in events:
+        wrong = ''
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, parts))
+            wrong = f'more than {_DEEPEST} levels of brackets or indentation' if len(opened) > _DEEPEST else ''
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            sizes[anchor] = parts - before
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = 1
+        elif isinstance(event, yaml.AliasEvent):
+            repeated += (size := sizes.get(event.anchor, 0))
+            parts += size
+            if any(anchor == event.anchor for anchor, _ in opened):
+                wrong = f'the alias *{event.anchor} stands within the part that it repeats'
+            elif repeated > _MOST_REPEATED:
+                wrong = f'the aliases up to here repeat more than {_MOST_REPEATED} parts'
+        parts += isinstance(event, yaml.NodeEvent)
+        if wrong:
+            raise yaml.MarkedYAMLError(problem=wrong, problem_mark=event.start_mark)
 
 
 def to_yaml(content: Any) -> str:

@@ -172,8 +172,24 @@ def test_locations_are_checked_with_the_files(work, check):
     assert code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in said
 
 
-def test_what_is_no_yaml_is_one_sentence_and_stops_no_other_site(check, work):
-    text, words = HERON.replace('four', 'f\xfcnf').encode('latin-1'), '1: not valid YAML: expected UTF-8, found'
+LAUGHS = 'a0: &a0 [x, x, x, x, x, x, x, x, x]\n' + ''.join(
+    f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 10)
+)
+#: What PyYAML itself dies of, or takes minutes and GB for, and words of the one sentence.
+NO_YAML = {
+    'not UTF-8': (HERON.replace('four', 'f\xfcnf').encode('latin-1'), '1: not valid YAML: expected UTF-8, found'),
+    'alias to itself': (HERON + 'env_vars: &a [*a]\n', '38: not valid YAML: the alias *a stands within'),
+    'merge of itself': (HERON + 'tolerance: &a {<<: *a}\n', '38: not valid YAML: the alias *a stands within'),
+    'brackets': (HERON + f'env_vars: {"[" * 3000}{"]" * 3000}\n', '38: not valid YAML: more than 50 levels'),
+    'many brackets': (HERON + f'env_vars: {"[" * 300_000}\n', '38: not valid YAML: more than 50 levels'),
+    'indentation': (HERON + f'env_vars:\n  {"- " * 3000}x\n', '39: not valid YAML: more than 50 levels'),
+    'billion laughs': (HERON + LAUGHS, '42: not valid YAML: the aliases up to here repeat more than 10000 parts'),
+}
+
+
+@pytest.mark.parametrize('kind', NO_YAML)
+def test_what_a_parser_dies_of_is_one_sentence_and_stops_no_other_site(check, work, kind):
+    text, words = NO_YAML[kind]
     (work.sites / 'other').mkdir()
     (work.sites / 'other' / 'site.yaml').write_text(HERON)
     code, (said,) = check(text)

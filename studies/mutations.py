@@ -5,7 +5,8 @@
 
 A change is one that a slip of the hand makes: a comparison turned round, `+` for `-`, a limit of 600 s for one of 60,
 a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are, and what
-only changes speed or a fault that cannot occur: the size of a cache, ``strict=True`` of `zip`, the length of a digest.
+only changes speed or a fault that cannot occur: the size of a cache, `strict` of `zip`, `frozen` of a dataclass, the
+length of a digest.
 The tests run in a copy of the checkout: first the room's own, which take seconds, then, where these notice nothing, the
 further ones that run jobs or commands of it, or are of other rooms. The test that fails must pass without the change.
 A change that no test notices has survived: a gap in the tests, or code whose result is the same either way.
@@ -134,7 +135,7 @@ def _is_left_out(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return _called(node) in _SPEAKS | {'lru_cache'}
     if isinstance(node, ast.keyword):
-        return node.arg == 'strict'
+        return node.arg in ('strict', 'frozen')
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Call) and _called(node.value) == 'hexdigest'
     return isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert))

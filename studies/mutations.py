@@ -5,7 +5,8 @@
 
 A change is one that a slip of the hand makes: a comparison turned round, `+` for `-`, a limit of 600 s for one of 60,
 a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are, and what
-only changes speed or a fault that cannot occur: the size of a cache, ``strict=True`` of `zip`, the length of a digest.
+only changes speed or a fault that cannot occur: the size of a cache, `strict` of `zip`, `frozen` of a dataclass, the
+length of a digest.
 The tests run in a copy of the checkout: first the room's own, which take seconds, then, where these notice nothing, the
 further ones that run jobs or commands of it, or are of other rooms. The test that fails must pass without the change.
 A change that no test notices has survived: a gap in the tests, or code whose result is the same either way.
@@ -24,7 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -134,7 +135,7 @@ def _is_left_out(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return _called(node) in _SPEAKS | {'lru_cache'}
     if isinstance(node, ast.keyword):
-        return node.arg == 'strict'
+        return node.arg in ('strict', 'frozen')
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Call) and _called(node.value) == 'hexdigest'
     return isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert))
@@ -275,8 +276,8 @@ class Checkout:
         names = [match[1] for line in lines if (match := _FAILED.match(line))]
         return Failure(names[0] if names else '', '\n'.join(lines[-20:]) or f'pytest ended with {code}')
 
-    def survives(self, change: Change, limits: Sequence[float] = LIMITS) -> bool:
-        """Return True if all tests pass with the change, which is then undone.
+    def failure_with(self, change: Change, limits: Sequence[float] = LIMITS) -> Failure | None:
+        """Return what fails with the change, which is then undone; None if all tests pass.
 
         `limits`: seconds for the tests of the room, and for its further ones. Raises RuntimeError if the test that
         fails also does without the change.
@@ -292,7 +293,7 @@ class Checkout:
             self._write(path, text)
         if failure and failure.test and (without := self.failure([failure.test], limits[-1])):
             raise RuntimeError(f'expected {failure.test} to pass without a change, found\n{without.lines}')
-        return failure is None
+        return failure
 
     @staticmethod
     def _write(path: Path, text: bytes) -> None:
@@ -302,18 +303,15 @@ class Checkout:
             compiled.unlink()
 
 
-def try_room(name: str, room: Room, changes: list[Change], folder: Path, seed: int) -> list[Change]:
-    """Return the changes of a room that survive. Raises RuntimeError where a test fails without any."""
-    checkout = Checkout(folder, room, seed)
+def outcome_of(change: Change, checkout: Checkout) -> str:
+    """Return `killed`, `survived`, or `not judged` where a test fails without any change; print it with its reason."""
     try:
-        survivors = [change for change in changes if checkout.survives(change)]
-    except RuntimeError as reason:
-        raise RuntimeError(f'{name}: {reason}') from None
-    killed = len(changes) - len(survivors)
-    print(f'{name:24} {len(changes):4} changes {killed:4} killed {len(survivors):4} survived', flush=True)
-    for change in survivors:
-        print(f'    {change}', flush=True)
-    return survivors
+        failure = checkout.failure_with(change)
+        outcome, reason = ('killed', failure.test or failure.lines) if failure else ('survived', '')
+    except RuntimeError as undecided:
+        outcome, reason = 'not judged', str(undecided)
+    print(f'{outcome:10} {change}' + f'\n           {reason}' * bool(reason), flush=True)
+    return outcome
 
 
 def main() -> int:
@@ -324,18 +322,15 @@ def main() -> int:
     given = parser.parse_args()
     rooms = {name: room for name, room in ROOMS.items() if not given.room or name in given.room}
     chosen = {name: changes for name, changes in sample(rooms, given.changes, given.seed).items() if changes}
-    tried, survived, failed = 0, 0, False
     with tempfile.TemporaryDirectory(prefix='mutations-') as folder:
         Path(folder).chmod(0o711)  # the accounts of a scheduler that tests start read the copy, too
-        for name, changes in chosen.items():
-            try:
-                survived += len(try_room(name, rooms[name], changes, Path(folder), given.seed))
-                tried += len(changes)
-            except RuntimeError as reason:
-                print(reason, file=sys.stderr)
-                failed = True
-    print(f'{tried} changes: {tried - survived} killed, {survived} survived')
-    return int(failed)
+        outcomes = Counter(
+            outcome_of(change, Checkout(Path(folder), rooms[name], given.seed))
+            for name, changes in chosen.items()
+            for change in changes
+        )
+    print(f'{outcomes.total()} changes: {", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())}')
+    return int('not judged' in outcomes)
 
 
 if __name__ == '__main__':

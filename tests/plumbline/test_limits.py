@@ -37,6 +37,9 @@ def test_the_interval_is_the_prediction_interval_of_the_logarithm():
     assert limits(row(better='lower', spread=0.01, df=13.0, spread_n=10), WIDE).bad == pytest.approx(
         100 / expected, rel=1e-4
     )
+    # four times of five beyond the limit of nine jobs, which have 13 + 9 - 1 degrees of freedom
+    beyond = (stats.t.isf(1e-5, 21) + stats.norm.isf(0.2)) * math.hypot(bound.sd_of_jobs, 0.01 / math.sqrt(10))
+    assert bound.detectable == pytest.approx(-math.expm1(-beyond), rel=1e-3)
 
 
 @given(positive, spread, st.integers(2, 1000), st.floats(0.001, 0.3), st.floats(0.3, 0.9))

@@ -567,13 +567,6 @@ def test_an_incident_is_closed_after_as_many_healthy_sessions_as_its_course_need
     assert in_ledger(days=before + 'H' * needed).closed == f'2026-11-{len(before) + needed:02}'
 
 
-def test_two_bad_sessions_of_five_are_one_incident_for_as_long_as_they_go_on():
-    """The first three healthy ones close it; it returns within a month, so it is the same."""
-    found = [in_ledger(days=('BBHHH' * 6)[:n]).state('2026-12-31') for n in range(1, 28)]
-    again = ['intermittent', 'intermittent']
-    assert found == ['open', 'open', 'healing', 'healing', 'closed', *[*again, *['healing'] * 3] * 4, *again]
-
-
 BOTH_BAD, BOTH_WELL = (('n1', 'n2'), ()), ((), ('n1', 'n2'))
 UNSURE, OF_SESSION = {'of': incident(certain=False)}, {'of': incident('session')}
 

@@ -260,15 +260,6 @@ def test_causes_are_told_as_planted(lost, kinds):
     assert sorted(of for draft in drafts for of in draft.series) == sorted(lost), 'each is of one of them'
 
 
-def test_a_part_of_a_curve_whose_check_lost_is_the_same_incident():
-    sizes = [SeriesId('cpu', 'system', 'Osu', (), 'latency', (('bytes', str(2**i)),)) for i in range(23)]
-    rows = [replace(verdict_of(of, 1.0, 'regressed'), loss=0.07) for of in sizes]
-    commons = [Common(kind, 'x', tuple(series), 0.07, (0.06, 0.08), 1e-9)
-               for kind, series in (('check', sizes), ('curve', sizes[:11]), ('curve', sizes[5:16]))]  # fmt: skip
-    (draft,) = causes(rows, commons)
-    assert draft.series == set(sizes)
-
-
 def test_what_a_loss_in_common_does_not_explain_is_told_beside_it():
     """All of an environ lost 5 %; one curve lost more than it, in part surely three times as much, and is one cause."""
     common = Common('environ', 'cpu/environ2', tuple(OF_ENVIRON), 0.05, (0.04, 0.06), 1e-9)
@@ -371,11 +362,13 @@ def test_a_node_whose_pairs_are_slow_is_named_though_it_is_fast_alone():
 def test_one_curve_is_one_incident_though_only_a_part_of_it_lost_in_common():
     sizes = [SeriesId('cpu', 'system', 'Osu', (), 'latency', (('bytes', str(2**i)),)) for i in range(23)]
     rows = [replace(judged(of, True, 0), loss=0.01 * i) for i, of in enumerate(sizes, 1)]
-    part = Common('curve', 'x', tuple(sizes[:11]), 0.06, (0.05, 0.07), 1e-9)
-    (draft,) = causes(rows, [part])
-    assert draft.series == set(sizes)
-    (draft,) = causes(rows)
-    assert draft.series == set(sizes)
+    check, part, other = (
+        Common(kind, 'x', tuple(series), 0.06, (0.05, 0.07), 1e-9)
+        for kind, series in (('check', sizes), ('curve', sizes[:11]), ('curve', sizes[5:16]))
+    )
+    for commons in ([part], [], [check, part, other]):
+        (draft,) = causes(rows, commons)
+        assert draft.series == set(sizes)
 
 
 # Since when

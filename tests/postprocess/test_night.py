@@ -148,28 +148,6 @@ def test_a_repaired_fault_of_others_changes_no_p():
     assert after.p[0] == before.p[0] and after.loss[0] == before.loss[0]
 
 
-def test_a_fault_that_comes_and_goes_never_becomes_the_reference():
-    rng = numpy.random.default_rng(4)
-    of = baseline(sessions=0.01 * rng.standard_normal((M, 10)))
-    history = []
-    for night in range(45):
-        bad = night % 5 < 2
-        history.append(noisy(0.105, 9) if bad else [0.005 * rng.standard_normal()])
-        found = judge(of, nights(*history), pool(), None, Budget(20.0, 20.0))
-        assert found.red[0] == bad, f'night {night}'
-        assert not found.improved[0]
-        if bad:
-            assert found.loss[0] == pytest.approx(0.105, abs=0.01)
-
-
-def test_a_small_loss_that_lasts_is_found_without_further_jobs_and_told_over_its_sessions():
-    found = answer(*[[-0.03 + 0.004 * (night % 3 - 1)] for night in range(7)])
-    assert found.red[0] and found.window[0] > 1
-    assert found.loss[0] == pytest.approx(0.03, abs=0.004)
-    found = answer(noisy(0.05, 9), [-0.052])
-    assert found.red[0] and not found.more, 'it was found before'
-
-
 def test_a_loss_that_became_worse_is_told_as_it_is_since_then():
     found = answer([0.0], *[[-0.07]] * 6, *[[-0.75]] * 4, of=baseline(n=26, df=25.0))
     assert found.red[0] and found.window[0] <= 4
@@ -189,13 +167,16 @@ def test_the_first_sessions_after_a_baseline_narrow_it_and_a_loss_among_them_doe
     assert lost.red[0] and lost.loss[0] == pytest.approx(0.05, abs=0.005)
 
 
-def test_sessions_without_a_value_are_left_out_of_the_windows():
+def test_a_small_loss_that_lasts_is_found_without_further_jobs_and_told_over_its_sessions():
+    """Sessions without a value are left out of them."""
     history = nights(*[[-0.03]] * 7)
     gaps = numpy.full((M, 14, 9), math.nan)
     gaps[:, 1::2] = history
     whole, with_gaps = (judge(baseline(), jobs, pool()) for jobs in (history, gaps))
-    assert whole.red[0] and whole.window[0] > 1
+    assert whole.red[0] and whole.window[0] > 1 and whole.loss[0] == pytest.approx(0.03, abs=0.004)
     assert (with_gaps.loss[0], with_gaps.window[0]) == (whole.loss[0], whole.window[0])
+    found = answer(noisy(0.05, 9), [-0.052])
+    assert found.red[0] and not found.more, 'it was found before'
 
 
 def test_a_gain_that_lasts_is_an_improvement():
@@ -488,7 +469,7 @@ def test_each_of_many_slow_nodes_is_named_with_its_loss_and_no_other():
     assert sorted(found.loss) == list(range(0, 100, 4))
     losses = [loss for loss, *_ in found.loss.values()]
     assert numpy.mean(losses) == pytest.approx(0.1, abs=0.005), 'not less, although a quarter of the nodes are slow'
-    assert numpy.mean([low < 0.1 < high for _, low, high, _ in found.loss.values()]) > 0.9
+    assert numpy.mean([0.05 < low < 0.1 < high < 0.15 for _, low, high, _ in found.loss.values()]) > 0.9
 
 
 def test_a_job_on_several_nodes_that_lost_less_than_the_slow_one_is_not_explained_by_it():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What holds for every command."""
 
+import json
 import os
 import re
 import subprocess
@@ -225,3 +226,15 @@ def test_a_name_that_no_site_can_have_is_refused_in_one_sentence(words):
 def test_the_incidents_are_listed_with_and_without_the_word(site):
     plain, listed = site.work.run('incidents'), site.work.run('incidents list')
     assert (plain.exit_code, plain.stdout) == (listed.exit_code, listed.stdout) and plain.stdout
+
+
+def test_each_planted_loss_of_the_demo_is_an_incident_of_its_size_on_its_nodes(tmp_path):
+    said = run_command(['demo', tmp_path / 'demo']).stdout
+    planted = re.findall(r'^planted: (\w+) -([\d.]+) % on (.*) since ([\d-]+)', said, re.MULTILINE)
+    listed = run_command(['incidents', '--results', tmp_path / 'demo/results', '--format', 'json']).stdout
+    found = {incident['since']: incident for incident in json.loads(listed)}
+    assert len(planted) == 4 and sorted(found) == sorted(day for *_, day in planted)
+    for check, percent, where, day in planted:
+        incident = found[day]
+        assert check in incident['checks'] and incident['loss'] == pytest.approx(float(percent), abs=0.3)
+        assert where in (', '.join(incident['nodes']), f'{len(incident["nodes"])} of 16 nodes')

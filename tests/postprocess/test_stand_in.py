@@ -22,8 +22,11 @@ from postprocess.results.store import Store
 from postprocess.verdicts.stand_in import part_of
 
 
-def sessions(work, nodes=12, nights=8, slow=None, provenance=None, jobs=None, first=0, mode='nightly'):
-    """Ingests nights with a value a node, or a job of several; `slow`: (node or nodes, night) -> share that is left."""
+def sessions(work, nodes=12, nights=8, slow=None, provenance=None, jobs=None, first=0, mode='nightly', also=()):
+    """Ingests nights with a value a node, or a job of several; `slow`: (node or nodes, night) -> share that is left.
+
+    `also`: metrics that are 100 on each healthy node.
+    """
     rng = numpy.random.default_rng(5)
     names = jobs or [(f'n{i}',) for i in range(nodes)]
     levels = 100 * numpy.exp(0.02 * rng.standard_normal(len(names)))
@@ -34,7 +37,7 @@ def sessions(work, nodes=12, nights=8, slow=None, provenance=None, jobs=None, fi
         for name, value in zip(names, values, strict=True):
             left = (slow or (lambda name, night: 1))(','.join(name), first + night)
             facts = (provenance or (lambda name, night: {}))(name[0], first + night)
-            metrics = {'triad': metric([value * left] * 2)}
+            metrics = {'triad': metric([value * left] * 2)} | {of: metric([100 * left] * 2) for of in also}
             entries.append(case(metrics=metrics, nodes=name, provenance=facts, unique_name='_'.join(name)))
         reports.append(report(*entries, uuid=f'{first + night:04}', mode=mode, began=BEGAN + (first + night) * DAY))
     work.ingest(*reports)
@@ -87,6 +90,13 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
     (known,) = ledger.read_ledger(work.results, SITE)
     kept = [(entry.day, session, entry.bad) for session, entry in known.seen.items()]
     assert kept == [('2026-11-28', '0007', ('n3',)), ('2026-11-29', '0008', ('n3',))]
+
+
+def test_a_slow_node_is_certain_where_one_of_its_metrics_has_a_baseline(work):
+    work.reference(reference(metric='copy'))
+    sessions(work, slow=lambda name, night: 0.7 if (name, night) == ('n3', 7) else 1, also=['copy'])
+    (found,) = incidents(work)[1]
+    assert (found['where'], found['state'], found['metrics']) == ('n3', 'open', 2)
 
 
 def test_what_is_worse_than_a_stand_in_is_a_warning_in_the_table_of_verdicts(work, monkeypatch):

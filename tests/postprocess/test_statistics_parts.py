@@ -235,6 +235,9 @@ def test_a_short_baseline_takes_sessions_that_are_five_nights_old_and_its_own_sp
     assert accepted(short, later(PATTERN[:4], 9)) is short
     noisy = _with_own_spread(short, later(numpy.array([0.6, -0.6, 0.3, -0.3, 0.6, -0.6]), 7))
     assert noisy.df == approx([4 + 0.37 * 6]) and round(float(noisy.sd[0]), 3) == 0.605
+    oldest = numpy.array([[0.6, *[NAN] * 8, -0.6, 0.3, -0.3, 0.6, -0.6, -5.0]])  # 14 sessions before tonight
+    assert _with_own_spread(short, oldest).sd == approx(noisy.sd)
+    assert _with_own_spread(short, numpy.insert(oldest, 1, NAN, axis=1)).df == approx([4 + 0.37 * 5])
     lost = _with_own_spread(short, later(numpy.array([0.01, -0.01, 0.01, -0.5, -0.51, -0.5, -0.51]), 8))
     assert lost.sd[0] < 0.11, 'a lasting loss adds nothing to it'
 

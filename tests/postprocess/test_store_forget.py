@@ -5,7 +5,7 @@ import json
 
 import pytest
 from rows import each_row
-from run_reports import BEGAN, DAY, case, metric, record, reference, report
+from run_reports import BEGAN, DAY, SITE, case, metric, record, reference, report
 
 GOOD, BAD = 100.0, 70.0
 WHY = ('--why', 'a trial of my own')
@@ -108,8 +108,11 @@ def test_a_site_of_which_all_is_forgotten_is_no_site_of_the_store(work):
     forget(work, 1)
     work.run('store forget', 'bbbb', *WHY)
     assert 'no session' in work.run('compare').stderr
-    assert work.run('store forget', 'bbbb', '--restore').exit_code == 0
+    assert 'compare bbbb' in work.run('store forget', 'bbbb', '--restore').stdout
     assert 'site other is not described' in work.run('compare').stderr
+    for path in work.results.glob(f'store/*/site={SITE}/*/*.parquet'):
+        path.unlink()
+    assert 'its rows are lost, so ingest its report again' in work.run('store forget', '00000001', '--restore').stdout
 
 
 def test_a_baseline_that_was_recorded_from_it_is_named_with_the_next_step(work, monkeypatch):

@@ -85,6 +85,14 @@ def clock(monkeypatch):
     return clock
 
 
+@pytest.mark.parametrize(('fields', 'cpus'), [({'cpus_of_node': 64}, 64), ({}, 4)])
+def test_a_job_of_pbs_asks_for_all_cpus_of_its_nodes(fields, cpus):
+    pbs = type('Pbs', (schedulers.OnWholeNodes, getscheduler('pbs')), {'get_option': lambda *words: None})()
+    job = pbs.make_job('job')
+    vars(job).update(num_tasks=8, num_tasks_per_node=4, **fields)
+    assert f'#PBS -l select=2:mpiprocs=4:ncpus={cpus}' in pbs.emit_preamble(job)
+
+
 def test_rows_of_slurm_are_read_by_job():
     text = (
         '12|COMPLETED|0:0|1700000000|n[1-2]\n'
@@ -260,6 +268,16 @@ def test_an_outage_of_slurm_leaves_jobs_as_they_are_and_after_half_an_hour_they_
     clock.sleep(1)
     slurm.poll(job)
     assert job.state == 'LOST' and 'squeue: it was refused' in job.lost
+
+
+def test_without_accounting_a_job_that_the_controller_forgot_has_ended(answers, clock):
+    slurm, job = Slurm(), Job(submitted=clock.monotonic(), _state='RUNNING')
+    answers['squeue'] = UNKNOWN
+    slurm.poll(job)
+    assert job.state == 'RUNNING', 'it may not know the job yet'
+    clock.sleep(schedulers.SqueueJobScheduler.SQUEUE_DELAY + 1)
+    slurm.poll(job)
+    assert job.state == 'COMPLETED' and slurm.finished(job)
 
 
 def test_a_program_that_hangs_is_not_asked_for_ten_minutes(answers, clock):

@@ -129,7 +129,7 @@ def shared(store: Store, session: Session, source: str, root: Path | None = None
 
 def to_text(levels: Iterable[HardwareLevel]) -> str:
     """Return the text of an ``elsewhere.csv``, sorted by hardware and series."""
-    rows = sorted((level.to_row() for level in levels), key=lambda row: [row[name] for name in COLUMNS[:8]])
+    rows = sorted((level.to_row() for level in levels), key=lambda row: [row[name] for name in COLUMNS])
     return to_csv(rows, COLUMNS)
 
 

@@ -22,11 +22,10 @@ NIGHTS = 34
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 
 
-def night(work, ago, value=100.0, **options):
+def night(work, ago, triad=100.0, **others):
     """A session so many days before the last one of the tests."""
-    work.ingest(
-        report(case(metrics={'triad': metric([value])}), uuid=f'{900 - ago:08x}', began=BEGAN - ago * DAY), **options
-    )
+    metrics = {name: metric([value]) for name, value in {'triad': triad, **others}.items()}
+    work.ingest(report(case(metrics=metrics), uuid=f'{900 - ago:08x}', began=BEGAN - ago * DAY))
 
 
 def published(work, *words):
@@ -57,7 +56,7 @@ def test_a_night_adds_its_session_and_rewrites_no_other(work):
     for ago in (40, 30, 2, 1):
         night(work, ago)
     folder, before = published(work)
-    night(work, 0, 70.0)
+    night(work, 0, 70.0, copy=50.0)
     _, after = published(work)
     changed = {str(path) for path in after if after[path] != before.get(path)}
     page = f'{SITE}/sessions/{900:08x}.html'
@@ -69,7 +68,7 @@ def test_a_night_adds_its_session_and_rewrites_no_other(work):
     state = json.loads((folder / SITE / 'latest.json').read_text())
     assert (state['word'], state['session'], state['sessions']) == ('FAILED', f'{900:08x}', 5) and state['incidents']
     assert 'cluster: failed 2026-11-21' in (folder / SITE / 'latest.svg').read_text()
-    assert content(folder, '2026-11')['rows'][f'{900:08x}']['values'] == [70]
+    assert content(folder, '2026-11')['rows'][f'{900:08x}']['values'] == [70, 50]
     links = html.fromstring((folder / page).read_text()).xpath('//a/@href')
     assert f'../index.html#session={900:08x}' in links and all(link[0] in '#.' for link in links)
 
@@ -118,6 +117,10 @@ def test_where_the_ledger_cannot_be_read_no_incident_is_published_as_closed(work
     answer = work.run('publish', folder)
     assert answer.exit_code == 2 and str(notes) in answer.stderr, answer.output
     assert [one['state'] for one in content(folder)['incidents'].values()] == ['acknowledged']
+    notes.write_text(notes.read_text().removeprefix('no note\n'))
+    published(work)
+    (one,) = content(folder)['incidents'].values()
+    assert (one['state'], one['sessions']) == ('healing', [f'{899:08x}']), 'without the one that shows it healthy'
 
 
 def test_what_was_judged_is_read_and_a_page_has_no_output_of_programs(work, monkeypatch):

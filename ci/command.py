@@ -26,7 +26,7 @@ from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError, did_you_mean
-from plumbline.files import keep_others_from_writing, open_own
+from plumbline.files import keep_others_from_writing, make_folder, open_own
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
 from plumbline.results import EVIDENCE, STAGE, refuse_links, refuse_writable_by_all
 from plumbline.signals import Signalled, ending_signals, ignore
@@ -181,7 +181,7 @@ def _writable(results: Path) -> None:
     refuse_links(results)
     try:
         for folder in (results / 'reports', results / 'logs'):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         tempfile.TemporaryFile(dir=results).close()
     except OSError as error:
         raise InputError(f'{results}: the results directory cannot be written: {error.strerror}') from None

@@ -23,6 +23,7 @@ from ci.pairs import PairsOutcome, compare_pairs
 from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
 from plumbline.errors import InputError
+from plumbline.files import make_folder
 from plumbline.identity import SeriesId
 from plumbline.problems import Problem
 from plumbline.references import MODES
@@ -110,7 +111,7 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Coll
         print(f'plumbline: {problem}', file=sys.stderr)
     home = results / 'changes' / time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())
     for folder in ('reports', 'logs'):
-        (home / folder).mkdir(parents=True, exist_ok=True)
+        make_folder(home / folder)
     print(f'plumbline: {count(len(cases), "case")} before and after the change: {home}', flush=True)
 
     states = {'before': arguments.before, 'after': arguments.after}

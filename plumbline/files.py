@@ -95,7 +95,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
     waiting: dict[Path, Path] = {}
     try:
         for path, write in contents.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             if path.exists() and not path.is_file():  # /dev/stdout and other devices must not be replaced
                 with path.open('wb') as stream:
                     write(stream)
@@ -104,7 +104,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
             unique = f'{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}'
             temporary = path.with_name(f'.{path.name}{_UNFINISHED}{unique}')
             waiting[path] = temporary
-            with open(temporary, 'xb', opener=_no_link) as stream:
+            with open(temporary, 'xb', opener=_as_wide_as_its_folder) as stream:
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -124,16 +124,38 @@ def open_own(path: Path, mode: str) -> TextIO:
     """Open a text file of the suite to write or append, never through a symbolic link. Raises InputError."""
 
     try:
-        return cast(TextIO, open(path, mode, encoding='utf-8', opener=_no_link))
+        return cast(TextIO, open(path, mode, encoding='utf-8', opener=_as_wide_as_its_folder))
     except OSError as error:
         if path.is_symlink():
             raise InputError(f'{path}: is a symbolic link, expected a file of ours; remove it') from None
         raise InputError(f'{path}: cannot be written: {error.strerror}') from None
 
 
-def _no_link(name: str, flags: int) -> int:
-    """Open a file, never through a symbolic link."""
-    return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; nobody may do more in it than in the one above, and not all may write."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_folder(folder.parent)
+        folder.mkdir(0o777 & _at_most(folder.parent), exist_ok=True)
+
+
+def _as_wide_as_its_folder(name: str, flags: int) -> int:
+    """Open a file, never through a symbolic link; make it for nobody to whom its folder is closed, whatever umask."""
+    return os.open(name, flags | os.O_NOFOLLOW, 0o666 & _at_most(Path(name).parent))
+
+
+def _at_most(folder: Path) -> int:
+    """Return the mode that what is made in `folder` may have: for others than the user, no more than the folder's.
+
+    Who may not enter a folder gets nothing; who may enter it may read a file in it. Write access is never for all.
+    """
+    mode, allowed = folder.stat().st_mode, 0o775
+    for group in (0o070, 0o007):
+        if not mode & group & 0o011:
+            allowed &= ~group
+        elif not mode & group & 0o022:
+            allowed &= ~(group & 0o022)
+    return allowed
 
 
 def is_unfinished(path: Path) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from plumbline.errors import InputError
-from plumbline.files import open_own
+from plumbline.files import make_folder, open_own
 from plumbline.identity import SeriesId, to_text
 
 What = Literal['acknowledged', 'not acknowledged', 'merged', 'split', 'dated', 'closed']
@@ -164,7 +164,7 @@ def append(results: Path, site: str, note: Note) -> None:
     last = _content(path).rpartition(b'\n')[2]
     line = to_line(note)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with open_own(path, 'a+') as stream:
             if last:
                 try:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
-from plumbline.files import remove_abandoned
+from plumbline.files import make_folder, remove_abandoned
 from plumbline.results import EVIDENCE
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.rules import place, read_rules
@@ -212,7 +212,7 @@ def repair(store: Store) -> Iterator[str]:
 def _move(path: Path, store: Path, aside: Path) -> None:
     """Move one file of the store aside, if it exists."""
     to = aside / path.relative_to(store)
-    to.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(to.parent)
     while to.exists():
         to = to.with_name(f'{to.name}.again')
     if path.exists():

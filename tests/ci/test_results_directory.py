@@ -17,7 +17,7 @@ from ci import command
 from ci.process import Process
 from plumbline import settings
 from plumbline.errors import InputError
-from plumbline.files import write_text
+from plumbline.files import open_own, write_text
 
 
 @pytest.fixture
@@ -79,6 +79,22 @@ def test_each_command_refuses_what_all_users_may_write(words, tmp_path):
     (tmp_path / 'store').chmod(0o777)
     answer = run_command([*words.split(), f'--results={tmp_path}'])
     assert answer.exit_code == 2 and f'{tmp_path / "store"}: every user of this machine may write' in answer.stderr
+
+
+@pytest.mark.parametrize(('mode', 'file', 'folder'), [
+    (0o700, 0o600, 0o700), (0o755, 0o644, 0o755), (0o2770, 0o660, 0o2770), (0o711, 0o644, 0o755), (0o777, 0o664, 0o775),
+])  # fmt: skip
+def test_what_is_written_is_open_to_nobody_to_whom_its_folder_is_closed(mode, file, folder, results):
+    before = os.umask(0)
+    try:
+        results.chmod(mode)
+        write_text(results / 'a/b/file', 'ours\n')
+        with open_own(results / 'a/log', 'a'):
+            pass
+        modes = {path.name: path.stat().st_mode & 0o7777 for path in results.rglob('*')}
+    finally:
+        os.umask(before)
+    assert modes == {'a': folder, 'b': folder, 'file': file, 'log': file}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='only root can be another user')

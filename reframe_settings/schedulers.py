@@ -28,12 +28,18 @@ from plumbline import settings
 from plumbline.programs import TIME_LIMIT
 from plumbline.site.schedulers import scheduler
 
+CLOCK_STEP = 10  # seconds; a smaller step of the clock delays ReFrame by no more than that
 OUTAGE = 1800  # seconds in which Slurm may give no answer on a job, or longer if the limit of the job is longer
 NOT_ASKED = 600  # seconds for which a program that did not end in time is not asked again
 TAKEN = 30  # seconds in which a job that Slurm took without an answer must show in the queue
 _HANGS = 124  # exit code that stands for a program that did not end in time, as `timeout` has it
 # Of sbatch: the job may have been taken. From SchedMD/slurm 22.05, src/common/slurm_errno.c
 _UNANSWERED = re.compile('timed out|Zero Bytes were transmitted')
+
+
+def clock_offset() -> float:
+    """Return the seconds from the monotonic clock to the time of day; constant unless the time of day is set."""
+    return time.time() - time.monotonic()
 
 
 class _JobState(NamedTuple):
@@ -43,6 +49,36 @@ class _JobState(NamedTuple):
     exit_code: int
     end: str
     nodes: str
+
+
+class SteadyClock:
+    """Mixin for a scheduler of ReFrame: keep time limits and pauses right while the clock of this host is set.
+
+    ReFrame subtracts times of day. After a step of the clock, time limits of local jobs and waiting times of queued
+    jobs would be wrong, and ReFrame would pause between two looks at its jobs for as long as the clock was set back.
+    """
+
+    _offset = clock_offset()  # when ReFrame last began to measure its pauses; shared by the whole process
+
+    def submit(self, job):
+        super().submit(job)
+        job.submitted = time.monotonic()
+
+    def poll(self, *given):
+        jobs = [job for job in given if job is not None]
+        self._poll_in_step(jobs)
+        if jobs and abs(clock_offset() - SteadyClock._offset) > CLOCK_STEP:
+            # Only the end of a job makes ReFrame measure its pauses anew, so wait for that here
+            while not any(self.finished(job) for job in jobs):
+                time.sleep(1)
+                self._poll_in_step(jobs)
+            SteadyClock._offset = clock_offset()
+
+    def _poll_in_step(self, jobs):
+        for job in jobs:
+            if hasattr(job, 'submitted'):
+                job._submit_time = job.submitted + clock_offset()
+        super().poll(*jobs)
 
 
 class Local(LocalJobScheduler):
@@ -75,11 +111,6 @@ class Slurm(SlurmJobScheduler):
         self._unavailable_since: dict[str, float] = {}  # job -> time.monotonic()
         self._unknown_since: dict[str, float] = {}  # the same
         self._taken: set[str] = set()  # jobs that were submitted
-
-    def submit(self, job):
-        """Submit a job, and note when, by the clock that nobody can set."""
-        super().submit(job)
-        job.submitted = time.monotonic()
 
     def sbatch(self, args):
         """Submit a job. One that Slurm took although sbatch got no answer is found in the queue by its folder."""
@@ -317,8 +348,8 @@ def register(word: str) -> str:
     except ConfigError:
         return word  # ReFrame itself reports the unknown name, with its partition
     base = {'local': Local, 'slurm': Slurm, 'squeue': Squeue}.get(word, theirs)
-    mixins = (OnWholeNodes,) if scheduler(word).places_ranks else ()
-    ours = type(f'Our{base.__name__}', (*mixins, base), {})
+    mixins = (SteadyClock, OnWholeNodes) if scheduler(word).places_ranks else (SteadyClock,)
+    ours = type(f'Steady{base.__name__}', (*mixins, base), {})
     register_scheduler(f'plumbline-{word}', local=theirs.is_local)(ours)
     ours.registered_name = word  # reports, logs and `%scheduler=` of a check have ReFrame's word
     return f'plumbline-{word}'

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from run_reports import SITE, nights, reference
 
-from ci.outcome import verdict_so_far
+from ci.so_far import first_verdict
 from plumbline.paths import ROOT
 from postprocess.history import kept
 from postprocess.results import fingerprint
@@ -148,6 +148,6 @@ def test_the_state_is_another_after_each_change_of_what_the_answer_follows_from(
 def test_the_first_verdict_of_a_night_makes_no_incident_yet(work, of_case, said, monkeypatch):
     monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
     night(work, 0, **of_case)
-    assert verdict_so_far.__wrapped__(work.results, 'night00') == said
+    assert first_verdict.__wrapped__(work.results, 'night00') == said
     assert not [*work.results.glob('store/findings/*/*/*')] and not (work.results / 'judged').exists()
     assert work.run('compare', '--summary').output.splitlines()[-1].partition(':')[0] == said.partition(':')[0]

@@ -4,7 +4,7 @@
 import pytest
 from run_reports import BEGAN, DAY, SITE, case, metric, on_nodes, reference, report
 
-from ci import outcome, rerun
+from ci import outcome, so_far
 from ci.pairs import compare_pairs
 from plumbline.errors import InputError
 
@@ -18,7 +18,7 @@ def night(work, number, **values):
 
 def test_a_report_that_cannot_be_read_is_an_error_and_one_that_can_is_stored(work):
     path = work.write(report(case(metrics={'triad': metric([1.0])})))
-    store = outcome.store.__wrapped__
+    store = so_far.store.__wrapped__
     (said,) = store(work.results, path, 1, [], SITE)
     assert said.startswith(f'{path}: ')
     path.write_text(path.read_text()[:-20])
@@ -35,7 +35,7 @@ def test_cases_in_doubt_are_those_of_the_session_and_of_open_incidents(work, mon
     last = night(work, 1, n2=70.0, n3=100.0)
 
     def asked():
-        return sorted({str(again.on) for again in rerun.in_doubt.__wrapped__(work.results, last)})
+        return sorted({str(again.on) for again in so_far.in_doubt.__wrapped__(work.results, last)})
 
     assert asked() == ['', 'n1'], 'of the session on any node, and of the incident on n1'
     path = work.results / f'incidents/{SITE}.jsonl'

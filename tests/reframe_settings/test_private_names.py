@@ -11,7 +11,7 @@ from reframe.core.schedulers.pbs import PbsJobScheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 from scratch import ROOT
 
-OF_JOBS = ('_exception', '_exitcode', '_nodelist', '_state')
+OF_JOBS = ('_exception', '_exitcode', '_nodelist', '_state', '_submit_time')
 OF_SLURM = ('_cancel_if_blocked', '_cancel_if_pending_too_long', '_update_completion_time')
 OF_COMMANDS = ('_sacct', '_squeue')
 # Without an underscore, and in no page of ReFrame: a class without it would ignore what we set, or lack what we ask

@@ -78,11 +78,44 @@ class Clock:
         self.monotonic_now += seconds
 
 
+class TenSeconds:
+    """A scheduler whose jobs take ten seconds."""
+
+    def submit(self, job):
+        job._submit_time = schedulers.time.time()
+
+    def poll(self, *jobs):
+        self.elapsed = [schedulers.time.time() - job._submit_time for job in jobs]
+
+    def finished(self, job):
+        return schedulers.time.monotonic() - job.submitted >= 10
+
+
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(schedulers, 'time', clock)
+    monkeypatch.setattr(schedulers.SteadyClock, '_offset', clock.ahead)
     return clock
+
+
+@pytest.mark.parametrize('step', [-86400.0, 86400.0])
+def test_a_set_clock_ends_the_poll_with_the_first_job_and_shifts_no_time_limit(clock, step):
+    scheduler = type('Steady', (schedulers.SteadyClock, TenSeconds), {})()
+    first, second = SimpleNamespace(), SimpleNamespace()
+    scheduler.submit(first)
+    clock.sleep(4)
+    scheduler.submit(second)
+    scheduler.poll(first, None, second)
+    assert scheduler.elapsed == [4, 0]
+    clock.ahead += step
+    scheduler.poll(first, second)
+    assert scheduler.elapsed == [10, 6], 'polled until one job had ended, by a clock that is not set'
+    scheduler.poll(second)
+    assert scheduler.elapsed == [6], 'one such wait is enough'
+    clock.ahead -= schedulers.CLOCK_STEP / 2
+    scheduler.poll(second)
+    assert scheduler.elapsed[0] < 10, 'a small step waits for no job'
 
 
 @pytest.mark.parametrize(('fields', 'cpus'), [({'cpus_of_node': 64}, 64), ({}, 4)])
@@ -133,12 +166,6 @@ class Job(SimpleNamespace):
 
     state = property(lambda self: self._state)
     __hash__ = object.__hash__  # ReFrame keeps jobs as keys
-
-
-def test_a_job_knows_since_when_it_waits(clock, monkeypatch):
-    monkeypatch.setattr(schedulers.SlurmJobScheduler, 'submit', lambda self, job: None)
-    Slurm().submit(job := Job())
-    assert job.submitted == clock.monotonic()
 
 
 @pytest.fixture

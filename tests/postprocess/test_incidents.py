@@ -106,7 +106,7 @@ def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work,
 
 def ladder(site, *named, nodes=NODES, check='NodeLadder'):
     """A node ladder that names these: kind, where, nodes, evidence; it passes where it names nobody."""
-    ended = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': named[0][-1]} if named else {}
+    ended = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': named[0][3]} if named else {}
     said = {'named': json.dumps(named)} if named else {}
     return case(check=check, metrics={'pair': metric([] if named else [5])}, nodes=nodes, provenance=said, **ended)
 

@@ -21,7 +21,8 @@ from plumbline.references import Reference
 from plumbline.site.file import place_of
 from plumbline.site.sites import Site, reframe_feature
 from plumbline.stacks.manifest import known_benchmarks
-from postprocess.readers.run_reports import check_and_params, reason_of
+from postprocess.readers.report_form import reason_of
+from postprocess.readers.run_reports import check_and_params
 from postprocess.text import some
 
 ANY_METRIC = '*'  # metric of other suites' checks, whose metrics are known only when they run

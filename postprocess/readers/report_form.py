@@ -12,6 +12,7 @@ import msgspec
 
 from plumbline.record import OWN_CONFIGURATION, Purpose
 from postprocess.readers.old_reports import as_version_4
+from postprocess.text import one_line
 
 
 class SessionInfo(msgspec.Struct):
@@ -62,6 +63,11 @@ class Entry(msgspec.Struct):
     def identity(self) -> tuple[str, ...]:
         """What is the same in all runs of a case."""
         return self.unique_name, self.display_name, self.system, self.partition, self.environ
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in ReFrame's words; empty if it did not."""
+        return reason_of(self.fail_reason)
 
     @property
     def is_ours(self) -> bool:
@@ -121,3 +127,8 @@ def report_of(content: Any, digest: str) -> Report:
         return msgspec.convert(content, Report)
     except (msgspec.ValidationError, OverflowError) as error:
         raise ValueError(str(error)) from None
+
+
+def reason_of(text: str | None) -> str:
+    """Return a reason in ReFrame's words on one line; empty without one."""
+    return (one_line(text) or '').removeprefix('sanity error: ')

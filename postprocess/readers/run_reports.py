@@ -228,7 +228,7 @@ def _entries(runs: Sequence[Run]) -> tuple[list[tuple[int, Entry]], set[tuple[st
                 entry.unique_name = entry.display_name = _REPETITION.sub('', entry.display_name)
                 repetitions = max(repetitions, repetition + 1)
             is_aborted = entry.result == 'abort'
-            if entry.identity in identities and is_aborted and _END_OF_DURATION in (reason_of(entry.fail_reason) or ''):
+            if entry.identity in identities and is_aborted and _END_OF_DURATION in entry.reason:
                 continue  # an earlier round has measured the case, and nothing failed
             if (not entry.fixture or entry.perfvalues) and not is_aborted and not entry.is_left_out:
                 identities.add(entry.identity)
@@ -263,13 +263,7 @@ def _causes(entry: Entry, record: Record | None, beyond: list[Cause]) -> list[Ca
         return [Cause('not-run', 'the session was aborted')]
     if entry.fail_phase == 'performance' and beyond:
         return beyond
-    reason = reason_of(entry.fail_reason)
-    return [Cause('said', reason)] if reason else []
-
-
-def reason_of(fail_reason: str | None) -> str | None:
-    """Return why a case failed, in ReFrame's words; only `_causes` says it as data."""
-    return (one_line(fail_reason) or '').removeprefix('sanity error: ') or None
+    return [Cause('said', entry.reason)] if entry.reason else []
 
 
 def _values(entry: Entry, where: str, case: CaseRow, rules: Rules) -> Iterator[tuple[MetricRow, Cause | None]]:

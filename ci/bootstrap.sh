@@ -67,14 +67,14 @@ missing_packages() {
     done
 }
 
-# install_debian_packages LOG AS_ROOT PACKAGE...   waits up to 5 minutes for another apt-get: its own option waits for dpkg's
-# lock, but not for that of the package lists
+# install_debian_packages LOG AS_ROOT PACKAGE...   waits up to 5 minutes for another apt-get. Its own option to wait does not
+# know the lock of the package lists, and would wait in each try.
 install_debian_packages() {
     log=$1 as_root=$2 tries=60
     shift 2
     for step in update "install --yes --no-install-recommends $*"; do
         # shellcheck disable=SC2086  # words on purpose
-        until $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=300 $step >> "$log" 2>&1; do
+        until $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=0 $step >> "$log" 2>&1; do
             tries=$((tries - 1))
             tail -n 3 "$log" | grep -q 'Could not get lock' && [ $tries -gt 0 ] || return
             sleep 5

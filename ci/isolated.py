@@ -44,7 +44,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
         try:
             _start(process)
             theirs.close()
-            answer = ours.recv()
+            answer = _received(ours)
         except Signalled:  # files are written completely or not at all
             if process.pid:
                 process.kill()
@@ -73,6 +73,14 @@ def _start(process: BaseProcess) -> None:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _received(connection: Connection) -> Any:
+    """Return the answer of a step. Raises EOFError if its process ended before, or while it answered."""
+    try:
+        return connection.recv()
+    except OSError:
+        raise EOFError from None
 
 
 def _run(connection: Connection, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -212,6 +212,10 @@ class Benchmark(Hooks, Bounded, Budgeted, rfm.RunOnlyRegressionTest):
             raise SanityError(fault)
         if problems := self.plan().problems():
             raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
+        names = {metric.name for metric in self.metrics}
+        if isinstance(self.metered, str) and self.metered not in names:
+            named = ', '.join(sorted(names))
+            raise SanityError(f'{self.check}: metered={self.metered}: expected true, false, or a metric: {named}')
         ranks, gpus = self.placement.ranks_per_node, len(self.topology.gpus)
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -116,5 +117,5 @@ class Bounded(rfm.RegressionTestPlugin):
         metrics = [bounded(metric, self.partition.peaks, self.num_nodes) for metric in self.metrics]
         return {
             variable_name(of.name, at): of.peak / UNITS[of.unit]
-            for of in metrics if isinstance(of.peak, int | float) for at in of.points()
+            for of in metrics if isinstance(of.peak, int | float) and math.isfinite(of.peak) for at in of.points()
         }  # fmt: skip

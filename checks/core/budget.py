@@ -130,7 +130,10 @@ def slowed_by(cpus: float, of: int) -> float:
 def informational(metrics: Iterable[Metric], names: str = '*') -> list[Metric]:
     """Return the metrics; those whose names match `names` measure caches: they get no peak and need no reference."""
     return [
-        replace(metric, judged=False, peak=None) if fnmatchcase(metric.name, names) else metric for metric in metrics
+        replace(metric, judged=False, peak=math.inf if metric.peak == math.inf else None)
+        if fnmatchcase(metric.name, names)
+        else metric
+        for metric in metrics
     ]
 
 

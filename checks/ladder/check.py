@@ -150,6 +150,7 @@ class NodeLadder(Benchmark):
         """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
         self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
         spec = replace(super().job_spec(), through_rank=False)
+        # Written after the spec, as no execution needs a copy of these
         Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
         copy_modules(Path(self.stagedir))
         return spec

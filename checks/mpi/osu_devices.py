@@ -126,8 +126,10 @@ class OsuOfPairs(OsuOnDevices):
         first, (size, direct) = next(iter(self.runs)), self.compared
         outputs = text_of(run.folder.with_name(first) / 'stdout'), run.output
         device, host = (osu.time_of(self.programs[0], output, size) for output in outputs)
-        if device is None or host is None:
-            return []  # a missing row is reported elsewhere
+        if host is None:  # no metric is read from this run
+            return [f'expected the time of a message of {size} bytes between the hosts, found none']
+        if device is None:  # which a metric of the first run says
+            return []
         staged = is_staged(device, host, direct)
         times = f'{size} bytes take {device:.1f} us between the GPUs and {host:.1f} us between the hosts'
         run.provenance['gpu_buffers'] = f'{STAGING[staged]}: {times}'

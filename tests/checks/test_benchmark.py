@@ -295,6 +295,11 @@ def test_a_job_has_its_ranks_and_time_limit(placed, check, hooks, fields, ranks,
     assert case.prerun_cmds[0].startswith('unset ') and case.postrun_cmds[-1].startswith('(. ./load.sh after')
 
 
+def test_a_metered_metric_that_the_check_lacks_is_named(placed):
+    with pytest.raises(SanityError, match='metered=ture: expected true, false, or a metric'):
+        placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2, metered='ture').assemble_job()
+
+
 def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, monkeypatch):
     monkeypatch.setattr('checks.core.benchmark.jobscript.bring_up', lambda of: f'{of} has no compiler')
     case = placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2)

@@ -9,6 +9,7 @@ import pytest
 from described_nodes import GPUS, NODES, TWO
 from reading import plan_of
 
+from checks.core import budget
 from checks.core.bounds import bounded
 from checks.core.reading.metrics import Metric, compute, mark_impossible, series_of
 from plumbline.identity import to_text
@@ -206,7 +207,15 @@ def test_a_share_of_a_published_peak_may_be_above_1(case_on, published, peak):
     """Cores may run faster than a document says."""
     site = {'peaks': {'flops_dp': 2e12}, 'published_peaks': published}
     case = case_on('HPL', TWO, 'choose choose_budget write_input', site, size='quick', nodes=1, implementation='netlib')
-    assert {metric.name: metric.peak for metric in case.metrics}['peak_fraction'] == peak
+    for metrics in (case.metrics, budget.informational(case.metrics)):
+        assert {metric.name: metric.peak for metric in metrics}['peak_fraction'] == peak
+
+
+def test_a_share_that_has_no_peak_shows_none_in_a_dry_run(case_on):
+    site = {'peaks': {'flops_dp': 2e12}, 'published_peaks': {'flops_dp': 1e12}}
+    case = case_on('HPL', TWO, 'choose choose_budget write_input', site, size='quick', nodes=1, implementation='netlib')
+    case.is_dry_run, case._job = lambda: True, SimpleNamespace()
+    assert case.peaks == {'gflops': 2000}
 
 
 def test_a_domain_of_two_has_half_of_the_peak_of_its_node(case_on):

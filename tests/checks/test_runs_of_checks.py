@@ -91,6 +91,11 @@ def test_buffers_that_are_staged_through_the_host_are_a_fault(case_on, recorded,
     (folder / 'stdout').write_text('')
     run = run_of(host, name='host_buffers', folder=tmp_path / 'host_buffers', provenance={})
     assert case.sanity_faults(run) == [] and run.provenance == {'osu_version': '7.5'}
+    (folder / 'stdout').write_text(device)
+    cut = host[: host.index('4194304')]
+    run = run_of(cut, name='host_buffers', folder=tmp_path / 'host_buffers', provenance={})
+    (fault,) = case.sanity_faults(run)
+    assert fault == 'expected the time of a message of 4194304 bytes between the hosts, found none'
 
 
 def test_why_programs_have_no_device_buffers_is_told(case_on, tmp_path):

@@ -3,10 +3,12 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,15 @@ def killed(*_):
 @isolated.isolated
 def wrong():
     return {}['nothing']
+
+
+@isolated.isolated
+def killed_while_it_answers():
+    def send(self, answer):
+        self._send(struct.pack('!i', 1000) + b'half')
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Connection.send = send
 
 
 @isolated.isolated
@@ -56,8 +67,11 @@ def test_each_step_has_a_process_of_its_own():
 
 @pytest.mark.parametrize(
     ('function', 'error', 'words'),
-    [(killed, isolated.CrashError, 'killed: ended by SIGSEGV'), (refused, InputError, 'cannot be read')],
-)
+    [
+        (killed, isolated.CrashError, 'killed: ended by SIGSEGV'), (refused, InputError, 'cannot be read'),
+        (killed_while_it_answers, isolated.CrashError, 'killed_while_it_answers: ended by SIGKILL'),
+    ],
+)  # fmt: skip
 def test_a_crash_is_an_error_that_says_how_and_an_input_error_stays_one(function, error, words):
     with pytest.raises(error, match=words):
         function()

@@ -80,7 +80,7 @@ class Metric:
     of several dims, each combination.
     The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
     `run`: name of the run that prints it. `peak`: what no value may exceed: an entry of the partition's peaks, of a
-    node, or a number in B/s or Flop/s; a part of a whole may not exceed 1 unless it says so.
+    node, or a number in B/s or Flop/s; a part of a whole may not exceed 1 unless its peak is infinite.
     `judged`: whether a series needs a reference, or a function of its dims; others are informational.
     `draw`: how to draw it where the kinds of its dims do not say so; `figures`: what follows from it over several
     cases, see :class:`plumbline.record.Record`.

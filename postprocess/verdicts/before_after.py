@@ -16,17 +16,17 @@ from numpy import ndarray
 
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
-from plumbline.limits import LIKENESS_OF_JOBS, Limits, Tolerance, expected_spread, limits, tolerance_for
+from plumbline.limits import LIKENESS_OF_JOBS, Limits, Tolerance, expected_spread, limits, tolerance_for, with_spread
 from plumbline.record import summarize
 from plumbline.references import Reference, References, load_references
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.change import Decision, decide_in_turn, decide_once, estimate, with_known
 from postprocess.text import count, number
-from postprocess.verdicts import compare
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.health import busy_beside
 from postprocess.verdicts.measured import Measured, mean_of, measured
+from postprocess.verdicts.missing import not_measured
 from postprocess.verdicts.policy import site_policy
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, worst_first
@@ -72,7 +72,7 @@ def compare_windows(
     def answer(series: Sequence[_Changed]) -> Decision:
         """Decide once, by the compared jobs and by what is known of each series."""
         change = estimate(*_jobs(series), numpy.array([one.paired for one in series]), likeness)
-        spreads = (expected_spread(compare.with_spread(one.reference, own), one.tolerance) for one in series)
+        spreads = (expected_spread(with_spread(one.reference, own), one.tolerance) for one in series)
         known, known_df, assumed = map(numpy.array, zip(*spreads, strict=True))
         jobs = numpy.array([len(one.after) for one in series])
         return decide_once(with_known(change, known, known_df, assumed, _priors(series)), _smallest(series), jobs)
@@ -241,7 +241,7 @@ def _compare(
     rows, cases = [row for read in new for row in read.rows], [case for read in strict for case in read.cases]
     is_whole = newest.is_of_another_suite and any(read.session.selection == newest.selection for read in old)
     together = references if is_whole else ()
-    facts += compare.not_measured(References(references.values()), rows, cases, newest, policy, together)
+    facts += not_measured(References(references.values()), rows, cases, newest, policy, together)
     verdicts = [decide(of) for of in facts]
     judged = [*(old if in_turn else ()), *strict]
     problems = [problem for read in judged for problem in problems_of(read.session, read.cases, read.rows)]

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Literal
@@ -161,6 +161,19 @@ def spread_of(row: Reference) -> tuple[float | None, float | None]:
     if row.std is None or row.n is None or row.n < 2:
         return None, None
     return math.sqrt(math.log1p((row.std / row.mean) ** 2)), row.n - 1
+
+
+def with_spread(reference: Reference, own: References) -> Reference:
+    """Return the row that tells how much a series varies between sessions: the site's `own` if `reference` does not.
+
+    The std of a row of one session is not used: it is the std between nodes.
+    """
+    if reference.kind == 'session':
+        reference = replace(reference, std=None)
+    if reference.kind == 'baseline' or spread_of(reference)[0] is not None:
+        return reference
+    row = own.exact.get(reference.id)
+    return row if row is not None and row.kind == 'baseline' and row.quantity == reference.quantity else reference
 
 
 def judges(references: References, series: SeriesId, tolerance: Tolerance) -> list[tuple[Reference, Limits]]:

@@ -49,6 +49,11 @@ def signed(value: float | None, places: int = 1) -> str:
     return '' if value is None else f'{round(value, places) + 0.0:+.{places}f}'  # + 0.0: no "-0.0"
 
 
+def spaced(values: Iterable[float]) -> str:
+    """Return numbers as text, with six significant digits, separated by blanks."""
+    return ' '.join(f'{value:.6g}' for value in values)
+
+
 def percent(value: float | None, places: int = 1) -> str:
     """Format a number as ``-3.1 %``; empty for None."""
     return '' if value is None else f'{signed(value, places)} %'

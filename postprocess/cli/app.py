@@ -11,6 +11,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO, TypeVar
 
@@ -23,6 +24,7 @@ from plumbline.signals import Signalled, ending_signals, ignore
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
+    from postprocess.results.store import Session, Store
     from postprocess.verdicts.verdict import Comparison
     from postprocess.views.table import View
 
@@ -137,6 +139,24 @@ def show(view: View, format: str, width: int | None = None) -> None:
         typer.echo(note, err=True)
     for fault in view.faults:
         complain(fault)
+
+
+def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
+    """Return the session whose uuid begins with `name`, the ``latest``, or all that started in the days ``FROM..TO``.
+
+    Days are UTC, both included. Raises InputError if there is no such session.
+    """
+    if '..' not in name:
+        return [store.find(name, site)]
+    try:
+        first, last = map(date.fromisoformat, name.split('..'))
+    except ValueError:
+        raise InputError(f'{name}: expected two days such as 2026-11-01..2026-11-30') from None
+    newest = store.find('latest', site)
+    sessions = [session for session in store.sessions(newest.site) if first <= session.started.date() <= last]
+    if not sessions:
+        raise InputError(f'{store.folder}: no session started in the days {name}')
+    return sessions
 
 
 def write_junit(path: Path | None, comparison: Comparison, digest: Digest | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from postprocess.cli.app import DEFAULT, CommandGroup, Format, References, Results, SiteName, app, show
+from postprocess.cli.app import DEFAULT, CommandGroup, Format, References, Results, SiteName, app, sessions_named, show
 
 record = typer.Typer(
     cls=CommandGroup,
@@ -58,7 +58,6 @@ def propose(
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
     from postprocess.verdicts.advice import in_doubt, more_sessions
-    from postprocess.verdicts.before_after import sessions_named
     from postprocess.verdicts.proposals import save
     from postprocess.views import baseline as views
 

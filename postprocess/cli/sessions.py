@@ -24,6 +24,7 @@ from postprocess.cli.app import (
     end_with,
     in_a_folder,
     say,
+    sessions_named,
     show,
     write_junit,
 )  # fmt: skip
@@ -88,7 +89,6 @@ def compare(
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)
     if same is not None:
-        from postprocess.verdicts.before_after import sessions_named
         from postprocess.verdicts.same import compare_same
         from postprocess.views import same as pairs
 
@@ -106,7 +106,7 @@ def compare(
     elif rerun or strict:
         raise InputError('SESSION and AFTER are judged by each other: give no --rerun and no --strict')
     else:
-        from postprocess.verdicts.before_after import compare_windows, sessions_named
+        from postprocess.verdicts.before_after import compare_windows
 
         before, later = (sessions_named(store, name, site) for name in (session, after))
         comparison = compare_windows(store, before, later, references)

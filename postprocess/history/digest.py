@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,24 +11,21 @@ from pathlib import Path
 from typing import Literal
 
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import Quantity, SeriesId
 from postprocess.history.drain import to_drain, write_drain
 from postprocess.history.findings import findings_of
 from postprocess.history.series import History, by_session
-from postprocess.history.trend import Change, Trend, trend
+from postprocess.history.trend import Change, Trend, new_changes, trend
 from postprocess.history.verdicts import verdicts_of
 from postprocess.history.weather import below
 from postprocess.incidents import FAILING, State, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.recheck import rechecks
 from postprocess.results.store import Session, Store
-from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
 from postprocess.verdicts.proposals import remember
 from postprocess.verdicts.verdict import Comparison
 
-_NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
 _LINES = 5  # most lines on new changes
 
 
@@ -209,7 +205,7 @@ def add_history(digest: Digest, store: Store, root: Path | None = None, days: in
     try:
         digest.histories = by_session(store, digest.sessions, root)
         digest.trend = trend(store, digest.sessions, root, digest.histories)
-        digest.new = _new(store, digest.trend, digest.histories, root)
+        digest.new = new_changes(store, digest.trend, digest.histories, root)
         digest.weather = below(digest.comparison, digest.histories, digest.sessions)
     except (InputError, SiteError) as error:
         digest.faults.append(f'the history was not examined: {error}')
@@ -224,56 +220,11 @@ def _before(known: Sequence[Known], sessions: Sequence[Session]) -> dict[str, li
     return {node: sorted(own) for node, own in days.items() if node}
 
 
-def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:
-    """Return the recent changes for the worse that were not yet found in the session before."""
-    places = {session.session: place for place, session in enumerate(found.sessions)}
-    by_series = {(history.series, history.quantity): history for history in histories}
-
-    def settled(step: Change) -> bool:
-        """Return True if the date of the step is certain.
-
-        Three bad sessions are at first found as a level of five sessions, dated two sessions too early.
-        """
-        history = by_series[step.series, step.quantity]
-        first = math.log(history.values[history.sessions == places[step.session.session]][0])
-        return step.sessions <= _NEW_FOR and abs(first - math.log(step.became)) < abs(first - math.log(step.was))
-
-    def worse(changes: list[Change]) -> list[Change]:
-        """Return the changes for the worse whose date is certain."""
-        return [change for change in changes if change.change < 0 and (change.kind == 'drift' or settled(change))]
-
-    new = worse(found.changes)
-    if not new:
-        return []
-    last = len(found.sessions) - 1
-    shorter = []
-    for history in (by_series[key] for key in dict.fromkeys((change.series, change.quantity) for change in new)):
-        earlier = history.sessions < last
-        shorter.append(replace(history, sessions=history.sessions[earlier], values=history.values[earlier]))
-    known: dict[tuple[SeriesId, Quantity, str], list[int]] = {}
-    for change in worse(trend(store, found.sessions[:-1], root, shorter, found.control).changes):
-        key = change.series, change.quantity, change.kind
-        known.setdefault(key, []).append(places[change.session.session])
-
-    def seen(change: Change) -> bool:
-        """Return True if the change was found in the session before, too."""
-        others = known.get((change.series, change.quantity, change.kind), [])
-        place = places[change.session.session]
-        return any(change.kind == 'drift' or abs(other - place) < SHORTEST for other in others)
-
-    return [change for change in new if not seen(change)]
-
-
 def _of_changes(changes: Sequence[Change]) -> str:
     """Return a sentence on changes of one kind, day and check; it describes the first change, which is the worst."""
     worst = changes[0]
-    change = f'{percent(100 * (worst.became / worst.was - 1))} in {_metrics(worst.series, len(changes))}'
+    others = f' and {count(len(changes) - 1, "other metric")}' if changes[1:] else ''
+    change = f'{percent(100 * (worst.became / worst.was - 1))} in {worst.series.what}{others}'
     values = f'{number(worst.was)} to {number(worst.became)} {worst.quantity.unit}'
     changed = f'; changed with it: {", ".join(worst.with_it)}' if worst.with_it else ''
     return f'{worst.kind} since {worst.since.day}: {change}: {values}{changed}'
-
-
-def _metrics(worst: SeriesId, n: int) -> str:
-    """Return the name of a metric, and the number of further ones."""
-    others = f' and {count(n - 1, "other metric")}' if n > 1 else ''
-    return f'{worst.what}{others}'

@@ -19,7 +19,7 @@ from numpy import ndarray
 from plumbline.clock import now
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId
-from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
+from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for, with_spread
 from plumbline.references import Reference, load_references
 from plumbline.units import in_words
 from postprocess.history.faults import Fault, faults
@@ -28,7 +28,6 @@ from postprocess.statistics.coverage import covered, due, most_found
 from postprocess.statistics.distributions import inliers
 from postprocess.statistics.method import METHOD
 from postprocess.text import count
-from postprocess.verdicts.compare import with_spread
 from postprocess.verdicts.policy import site_policy
 
 DAYS = 90  # days of the history that is read

@@ -16,6 +16,8 @@ from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST, Control, Found, changes, medians
 from postprocess.text import count
 
+_NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
+
 
 @dataclass(frozen=True)
 class Change:
@@ -87,6 +89,49 @@ def trend(
     ]
     all_changes = sorted(_with_provenance(store, sessions, all_changes), key=lambda change: change.change)
     return Trend(sessions[-1].site, sessions, len(long), all_changes, left_out, control)
+
+
+def new_changes(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:
+    """Return the recent changes for the worse that were not yet found in the session before.
+
+    `found`: the trend of all sessions. Raises InputError if the store cannot be read.
+    """
+    places = {session.session: place for place, session in enumerate(found.sessions)}
+    by_series = {(history.series, history.quantity): history for history in histories}
+
+    def settled(step: Change) -> bool:
+        """Return True if the date of the step is certain.
+
+        Three bad sessions are at first found as a level of five sessions, dated two sessions too early.
+        """
+        history = by_series[step.series, step.quantity]
+        first = math.log(history.values[history.sessions == places[step.session.session]][0])
+        return step.sessions <= _NEW_FOR and abs(first - math.log(step.became)) < abs(first - math.log(step.was))
+
+    def worse(changes: list[Change]) -> list[Change]:
+        """Return the changes for the worse whose date is certain."""
+        return [change for change in changes if change.change < 0 and (change.kind == 'drift' or settled(change))]
+
+    new = worse(found.changes)
+    if not new:
+        return []
+    last = len(found.sessions) - 1
+    shorter = []
+    for history in (by_series[key] for key in dict.fromkeys((change.series, change.quantity) for change in new)):
+        earlier = history.sessions < last
+        shorter.append(replace(history, sessions=history.sessions[earlier], values=history.values[earlier]))
+    known: dict[tuple[SeriesId, Quantity, str], list[int]] = {}
+    for change in worse(trend(store, found.sessions[:-1], root, shorter, found.control).changes):
+        key = change.series, change.quantity, change.kind
+        known.setdefault(key, []).append(places[change.session.session])
+
+    def seen(change: Change) -> bool:
+        """Return True if the change was found in the session before, too."""
+        others = known.get((change.series, change.quantity, change.kind), [])
+        place = places[change.session.session]
+        return any(change.kind == 'drift' or abs(other - place) < SHORTEST for other in others)
+
+    return [change for change in new if not seen(change)]
 
 
 def _one_unit(histories: list[History]) -> tuple[list[History], list[str]]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, median
 
 from plumbline.identity import short_name
 from plumbline.record import OF_NODE
 from postprocess.incidents.accused import accuses
-from postprocess.incidents.incident import Incident
+from postprocess.incidents.fold import Look
+from postprocess.incidents.incident import Incident, in_names
 from postprocess.incidents.part import Part
 from postprocess.results.rows import CaseRow
 from postprocess.verdicts.measured import failure
@@ -19,6 +20,19 @@ from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 _NO_NUMBER = BAD - {'regressed'}
 _SURE = 2.0  # standard deviations: one job of a node that is still slow passes in 2 of 100
 _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
+
+
+def looks_at(
+    parts: Iterable[Part], comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident]
+) -> dict[str, Look]:
+    """Return what a session, which shows the incidents `tonight`, shows of those known before, by their keys."""
+    looks = {}
+    for part in parts:
+        bad, healthy = seen_again(part, comparison, cases, tonight)
+        look = Look(in_names(bad), in_names(healthy), is_recorded(part, comparison))
+        if look != Look():
+            looks[part.key] = look
+    return looks
 
 
 def seen_again(

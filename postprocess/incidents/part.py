@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
@@ -187,3 +187,8 @@ def likeness(known: Incident, tonight: Incident) -> float:
     shared = len(set(known.series) & set(tonight.series))
     named = all(of.metric != '*' for of in (*known.series, *tonight.series))
     return 0.0 if known.sort == 'failure' and named and not shared else 1.0 + shared
+
+
+def begun(dated: Sequence[tuple[Part, str]], incident: Incident) -> str:
+    """Return the session in which an incident began, if a person dated a known incident like it; else an empty text."""
+    return next((session for part, session in dated if part.likeness(incident)), '')

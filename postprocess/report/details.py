@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -13,18 +13,13 @@ from typing import Any
 
 import msgspec
 
-from plumbline.causes import sentence
 from plumbline.identity import to_text
-from plumbline.record import EXPERIMENTAL
-from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
-from postprocess.incidents.background import again, name_of
-from postprocess.incidents.failures import UNPROVEN
-from postprocess.incidents.words import with_options
+from postprocess.report.cases import case_details
 from postprocess.report.nodes import Band, bands, node_pages
 from postprocess.results.rows import CaseRow, Samples
-from postprocess.results.store import Session, Store
-from postprocess.text import count, number, percent, quantity
+from postprocess.results.store import Store
+from postprocess.text import count, number, percent, quantity, spaced
 from postprocess.verdicts.stand_in import FEWEST_NODES
 from postprocess.verdicts.verdict import BAD
 from postprocess.views.series import SeriesRow, short
@@ -57,7 +52,7 @@ def unfolded(
         'sessions': [one.epoch for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
         'cases': {
-            id: _case(case, session, results, link) | ({'printed': outputs[id]} if id in outputs else {})
+            id: case_details(case, session, results, link) | ({'printed': outputs[id]} if id in outputs else {})
             for id, case in cases.items()
         },
         'nodes': node_pages(fleet, of_bands, {id: of['at'] for id, of in histories.items()}, cases, digest),
@@ -91,7 +86,7 @@ def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
         notices = '' if bound.detectable is None else f', notices a loss of {100 * bound.detectable:.1f} %'
         facts['Limit'] = f'{level}{bound.why}; {(bound.gate or row.standing).replace("_", " ")}{notices}'
     jobs = [
-        [job.verdict, job.case_id, {node: _digits(value for *_, value in own) for node, own in by_node}]
+        [job.verdict, job.case_id, {node: spaced(value for *_, value in own) for node, own in by_node}]
         for job in one.jobs[:_JOBS] if job.case_id is not None
         for by_node in [groupby(samples.get((job.case_id, one.series.metric, one.series.dims), ()), itemgetter(1))]
     ]  # fmt: skip
@@ -104,31 +99,6 @@ def _metric(one: SeriesRow, samples: Samples) -> dict[str, Any]:
     if len(one.jobs) >= FEWEST_NODES:  # each tick of the strip is a node
         detail['values'] = [drawn for other in one.jobs if (drawn := short(other.value)) is not None]
     return {key: value for key, value in detail.items() if value}
-
-
-def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
-    """Return the details of a case."""
-    parts = [case.job_id or 'no number', case.job_state, case.scheduler or 'no scheduler']
-    trials = f'; trials {_digits(case.trial_seconds)}' if case.trial_seconds else ''
-    facts = {
-        'Job': f'{", ".join(filter(None, parts))}; result {case.result}',
-        'Nodes': ', '.join(case.nodes) or 'none known',
-        'Ended': f'{case.completed:%Y-%m-%d %H:%M:%S} UTC' if case.completed else '',
-        'Seconds': f'{number(case.time_total) or "?"} in all{trials}',
-        'Failed': sentence(case.causes),
-        'Experimental': UNPROVEN if EXPERIMENTAL in case.tags else '',
-        **{f'Placement {key}': value for key, value in case.placement.items()},
-        **case.provenance,
-    }
-    nodes = case.nodes if scheduler(case.scheduler).is_slurm else ()
-    command = again(session, case.partition, [name_of(case)], nodes)
-    return {
-        'name': f'{case.check} {to_text(case.params)} on {case.partition}/{case.environ}',
-        'job': case.job_id or 'without a number',
-        'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
-        'output': link(results / case.evidence) if case.evidence else '',
-        'again': with_options(command, results, session.site) if command else '',
-    }
 
 
 def _histories(
@@ -158,8 +128,3 @@ def _histories(
             if len(names) == 1 and one.worst.verdict in BAD:
                 histories[one.id]['node'] = names[0]
     return histories
-
-
-def _digits(values: Iterable[float]) -> str:
-    """Return samples as text, with six significant digits, separated by blanks."""
-    return ' '.join(f'{value:.6g}' for value in values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,12 @@ from postprocess.report.cards import Card, cards
 from postprocess.report.details import unfolded
 from postprocess.report.html import ROWS, template
 from postprocess.report.printed import printed
+from postprocess.report.tables import tables_of
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.derived import derived
-from postprocess.verdicts.verdict import BAD, Comparison
-from postprocess.views.history import TREND, alike
-from postprocess.views.nodes import NODES, node_rows
+from postprocess.verdicts.verdict import Comparison
 from postprocess.views.series import SeriesRow, series_rows
-from postprocess.views.session import DERIVED, METRICS, not_run, series_table
-from postprocess.views.table import Column, TableRow, View
+from postprocess.views.session import not_run
+from postprocess.views.table import TableRow, View
 
 
 def write_page(path: Path, store: Store, digest: Digest, root: Path | None = None, days: int = 90) -> None:
@@ -96,14 +94,8 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     series = [one for one in every if one.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(session)}
     ran_on = {(case.partition, node) for case in cases.values() for node in case.nodes}
-    nodes = node_rows(every, cases, digest, root)
-    usable = (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'})
-    tables = (
-        _table('verdicts', METRICS, series_table(series, digest)),
-        _table('fleet', NODES, nodes),
-        _table('figures', DERIVED, [vars(one) for one in derived(usable, cases.values())]),
-        _table('changes', TREND, alike(digest, {(one.series, one.quantity): one.id for one in series})),
-    )
+    tables = tables_of(digest, every, series, cases, root)
+    nodes = tables['fleet'].rows
 
     def link(path: Path) -> str:
         """Return the address of a file relative to the page; empty on a published page."""
@@ -113,7 +105,7 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
     return Page(
         digest, link, home, series, sorted({node for _, node in ran_on}, key=natural),
         cards(digest, store, series, cases, Counter(partition for partition, _ in ran_on)),
-        {one.name: one for one in tables}, overview(series, ROWS),
+        tables, overview(series, ROWS),
         checks_of(every, cases, store, digest.sessions, root), next((one for one in nodes if one['worst']), None),
         not_run(comparison, cases.values()), with_options('ci/nightly', results, session.site),
         unfolded(every, cases, nodes, store, digest, outputs, link),
@@ -123,9 +115,3 @@ def page_of(digest: Digest, store: Store, root: Path | None = None, folder: Path
 def to_html(page: Page) -> str:
     """Return the page as HTML."""
     return template('report.html.j2').render(page=page)
-
-
-def _table(name: str, columns: Sequence[Column], rows: Sequence[TableRow]) -> View:
-    """Return a table of the `columns` that the page shows, without those that are empty."""
-    wanted = (column for column in columns if column.title is not None and column.on_page)
-    return View([column for column in wanted if any(map(column.text, rows))], rows, name=name)

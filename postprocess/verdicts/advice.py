@@ -14,7 +14,7 @@ from postprocess.results.rows import CaseRow
 from postprocess.text import count
 from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
-from postprocess.verdicts.verdict import Verdict
+from postprocess.verdicts.verdict import Comparison, Verdict
 
 _NAMED = 5  # most places without a reference that a hint names
 _FEWEST_BETTER = 3  # fewest better series for a hint
@@ -27,6 +27,25 @@ _CHANGES = (
 )  # facts that may speed up all series
 _LENGTHS = (3, 5, 10, 20, 30)  # numbers of sessions of a baseline that are tried
 _NOTICEABLE = 0.75  # more sessions are advised if they lower the noticeable loss to this part of it
+
+
+def with_advice(
+    comparison: Comparison, cases: Sequence[CaseRow], recorded: Iterable[Reference], command: Callable[[str], str]
+) -> Comparison:
+    """Return a judged session with sentences on what to do next, and what to retire from its baseline.
+
+    `recorded`: all rows of the references. `command`: makes a full command line of its argument.
+    """
+    series = comparison.series
+    sentences = hints(series, cases, command, comparison.busy)
+    sentences += changed_checks(series, cases, command) + improved(series, cases, command)
+    n, retire = retiring(comparison.verdicts, cases, recorded)
+    if retire:
+        sentences.append(
+            f'Nothing measured {count(n, "metric")} of the baseline, and no job of theirs failed. What is gone for '
+            f'good: {command(retire)}.'
+        )
+    return replace(comparison, hints=sentences, retire=retire)
 
 
 def hints(

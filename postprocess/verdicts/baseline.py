@@ -17,7 +17,6 @@ from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, limits, tolerance_for
 from plumbline.references import Reference, load_references
 from plumbline.site.sites import UNDESCRIBED
-from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
 from postprocess.text import count, digits
@@ -35,6 +34,7 @@ from postprocess.verdicts.candidates import (
     read_ended,
     read_unlike,
     read_unmeasured,
+    unusable,
 )  # fmt: skip
 from postprocess.verdicts.hardware import HARDWARE
 from postprocess.verdicts.objections import (
@@ -246,8 +246,7 @@ class _Recorder:
                 self.refused.append(Refusal(candidate.id, cause))
                 return None
             candidate = candidate.only(good)
-        units = () if self.sessions[-1].is_of_another_suite else UNITS
-        if cause := _unusable([candidate, *group[1:]], units):
+        if cause := unusable([candidate, *group[1:]], self.sessions[-1].is_of_another_suite):
             self.refused.append(Refusal(candidate.id, cause))
             return None
         return candidate
@@ -340,22 +339,3 @@ class _Recorder:
 def _jobs(of: Candidate) -> list[tuple[int, int]]:
     """Return the (session, case) of each job of a candidate."""
     return list(zip(of.nights.tolist(), of.cases.tolist(), strict=True))
-
-
-def _unusable(group: Sequence[Candidate], units: Collection[str]) -> str:
-    """Return why the values of a series cannot be a reference; empty if they can.
-
-    `group`: one candidate for each unit and direction of the series. `units`: allowed units; empty: any.
-    """
-    candidate = group[0]
-    if len(group) > 1:
-        quantities = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
-        return (
-            f'its unit or direction differs between the sessions: {quantities}; to record the present one, name the '
-            'sessions that have it: `plumbline record propose SESSION...`'
-        )
-    if units and candidate.quantity.unit not in units:
-        return f'unit {candidate.quantity.unit!r} is none of {", ".join(units)}'
-    if not float(digits(float(candidate.values.min()))) > 0:
-        return f'mean {candidate.values.min():.6g}: a reference must be above 0'
-    return ''

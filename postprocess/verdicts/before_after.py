@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,38 +16,19 @@ from numpy import ndarray
 
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
-from plumbline.limits import LIKENESS_OF_JOBS, Limits, Tolerance, expected_spread, limits, tolerance_for
+from plumbline.limits import LIKENESS_OF_JOBS, Limits, expected_spread, limits, tolerance_for, with_spread
 from plumbline.record import summarize
 from plumbline.references import Reference, References, load_references
-from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.change import Decision, decide_in_turn, decide_once, estimate, with_known
-from postprocess.text import count, number
-from postprocess.verdicts import compare
+from postprocess.text import number
 from postprocess.verdicts.decide import Facts, Loss, decide
-from postprocess.verdicts.health import busy_beside
-from postprocess.verdicts.measured import Measured, mean_of, measured
+from postprocess.verdicts.measured import Measured, mean_of
+from postprocess.verdicts.missing import not_measured
 from postprocess.verdicts.policy import site_policy
 from postprocess.verdicts.problems import problems_of
+from postprocess.verdicts.sides import Changed, Read, jobs_of, sides_of
 from postprocess.verdicts.verdict import Comparison, worst_first
-
-
-def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
-    """Return the session whose uuid begins with `name`, the ``latest``, or all that started in the days ``FROM..TO``.
-
-    Days are UTC, both included. Raises InputError if there is no such session.
-    """
-    if '..' not in name:
-        return [store.find(name, site)]
-    try:
-        first, last = map(date.fromisoformat, name.split('..'))
-    except ValueError:
-        raise InputError(f'{name}: expected two days such as 2026-11-01..2026-11-30') from None
-    newest = store.find('latest', site)
-    sessions = [session for session in store.sessions(newest.site) if first <= session.started.date() <= last]
-    if not sessions:
-        raise InputError(f'{store.folder}: no session started in the days {name}')
-    return sessions
 
 
 def compare_windows(
@@ -64,15 +45,15 @@ def compare_windows(
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
     policy, own = site_policy(after[-1], root), load_references(sites[0], root)
-    old, new = ([_Read.of(store, session) for session in side] for side in (before, after))
+    old, new = ([Read.of(store, session) for session in side] for side in (before, after))
     # jobs of one day share the conditions of the day
     longest = max(max(each.started for each in side) - min(each.started for each in side) for side in (before, after))
     likeness = LIKENESS_OF_JOBS if longest < timedelta(days=1) else 0.0
 
-    def answer(series: Sequence[_Changed]) -> Decision:
+    def answer(series: Sequence[Changed]) -> Decision:
         """Decide once, by the compared jobs and by what is known of each series."""
-        change = estimate(*_jobs(series), numpy.array([one.paired for one in series]), likeness)
-        spreads = (expected_spread(compare.with_spread(one.reference, own), one.tolerance) for one in series)
+        change = estimate(*jobs_of(series), numpy.array([one.paired for one in series]), likeness)
+        spreads = (expected_spread(with_spread(one.reference, own), one.tolerance) for one in series)
         known, known_df, assumed = map(numpy.array, zip(*spreads, strict=True))
         jobs = numpy.array([len(one.after) for one in series])
         return decide_once(with_known(change, known, known_df, assumed, _priors(series)), _smallest(series), jobs)
@@ -92,12 +73,12 @@ def compare_pairs(
     them by default: the fewer, the fewer pairs decide. Raises InputError, also if no session measured one of `only`.
     """
     old, new = (
-        [_Read.of(store, session, turn) for turn, session in enumerate(side)] for side in zip(*pairs, strict=True)
+        [Read.of(store, session, turn) for turn, session in enumerate(side)] for side in zip(*pairs, strict=True)
     )
 
-    def answer(series: Sequence[_Changed]) -> Decision:
+    def answer(series: Sequence[Changed]) -> Decision:
         """Decide by the pairs of jobs alone, those of all rounds in their order."""
-        before, after = _jobs(series)
+        before, after = jobs_of(series)
         quiet = numpy.zeros(before.shape, bool)
         for place, one in enumerate(series):
             quiet[place, : len(one.quiet)] = one.quiet
@@ -107,106 +88,18 @@ def compare_pairs(
     return _compare(old, new, answer, scope, {}, in_turn=True, smallest=smallest, only=only)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """The cases of a session, and what it measured. `turn`: number of its pair, if sessions were measured in turn."""
-
-    session: Session
-    cases: list[CaseRow]
-    rows: list[Measured]
-    turn: int = 0
-
-    @classmethod
-    def of(cls, store: Store, session: Session, turn: int = 0) -> _Read:
-        """Read a session from the store."""
-        rows = store.rows(session)
-        return cls(session, rows.cases, measured(rows), turn)
-
-
-@dataclass
-class _Side:
-    """What the sessions of one side measured of a series.
-
-    `jobs`: (turn, nodes joined by commas) -> logarithm of the performance of each job there, and whether its CPUs were
-    busy with other work.
-    """
-
-    rows: list[Measured] = field(default_factory=list)
-    jobs: dict[tuple[int, str], list[tuple[float, bool]]] = field(default_factory=dict)
-
-    @property
-    def usable(self) -> list[Measured]:
-        """The rows that can be compared."""
-        return [row for row in self.rows if _is_usable(row)]
-
-
-@dataclass(frozen=True)
-class _Changed:
-    """A series of both sides: the logarithm of performance of each job, or of each of its pairs.
-
-    `place`: index of the series in the facts. `quiet`: of each pair of jobs measured in turn, whether its CPUs did no
-    other work; empty if jobs were not measured in turn. Either side may be without a job.
-    """
-
-    place: int
-    reference: Reference
-    tolerance: Tolerance
-    before: list[float]
-    after: list[float]
-    paired: bool
-    quiet: list[bool]
-    in_turn: bool
-
-    @property
-    def smallest(self) -> float:
-        """The logarithm of the smallest loss that counts, the floor."""
-        return -math.log1p(-self.tolerance.floor)
-
-    @classmethod
-    def of(
-        cls, place: int, reference: Reference, tolerance: Tolerance, before: _Side, after: _Side, in_turn: bool
-    ) -> _Changed:
-        """Pair the jobs on the same nodes, `in_turn` those of each turn; of one node or none, compare all jobs."""
-        both, sides = sorted(before.jobs.keys() & after.jobs.keys()), (before, after)
-        paired = in_turn or len(both) > 1
-        if paired:
-            old, new = ([fmean(value for value, _ in side.jobs[where]) for where in both] for side in sides)
-        else:
-            old, new = ([value for where in both or side.jobs for value, _ in side.jobs[where]] for side in sides)
-        quiet = [not any(busy for side in sides for _, busy in side.jobs[where]) for where in both if in_turn]
-        return cls(place, reference, tolerance, old, new, paired, quiet, in_turn)
-
-    def how(self, used: int) -> str:
-        """Return what was compared, in words; `used`: number of pairs that were used."""
-        if not self.paired:
-            return f'{count(len(self.before), "job")} against {len(self.after)}'
-        if not self.in_turn:
-            return f'paired over {len(self.before)} nodes'
-        busy = self.quiet[:used].count(False)
-        return f'{count(used, "pair")} of jobs' + (f', {busy} of them beside busy CPUs' if busy else '')
-
-
-def _jobs(series: Sequence[_Changed]) -> tuple[ndarray, ndarray]:
-    """Return the jobs of both sides, each series x jobs; NaN where a series has fewer."""
-    most = max(len(side) for one in series for side in (one.before, one.after))
-    before, after = numpy.full((2, len(series), most), math.nan)
-    for place, one in enumerate(series):
-        before[place, : len(one.before)], after[place, : len(one.after)] = one.before, one.after
-    return before, after
-
-
-def _smallest(series: Sequence[_Changed]) -> ndarray:
+def _smallest(series: Sequence[Changed]) -> ndarray:
     """Return the smallest loss of each series that counts."""
     return numpy.array([one.smallest for one in series])
 
 
-def _priors(series: Sequence[_Changed]) -> ndarray:
+def _priors(series: Sequence[Changed]) -> ndarray:
     """Return the usual variance of each series' kind of metric."""
     return numpy.array([one.tolerance.prior for one in series])
 
 
 def _compare(
-    old: Sequence[_Read], new: Sequence[_Read], answer: Callable[[Sequence[_Changed]], Decision], scope: str,
+    old: Sequence[Read], new: Sequence[Read], answer: Callable[[Sequence[Changed]], Decision], scope: str,
     policy: dict[str, Any], in_turn: bool = False, smallest: float = 0.0, only: Collection[SeriesId] = (),
 ) -> Comparison:  # fmt: skip
     """Judge how each series changed from the sessions `old` to the sessions `new`.
@@ -214,7 +107,7 @@ def _compare(
     `answer`: decides on all series that have jobs on both sides. `in_turn`: the sessions were measured in turn, so what
     is wrong in any of them is bad; else what is wrong in the newest. `smallest`: the least floor, a share.
     """
-    sides = _sides(old), _sides(new)
+    sides = sides_of(old), sides_of(new)
     if lost := set(only) - sides[0].keys() - sides[1].keys():  # nothing measured must not read as nothing lost
         raise InputError(f'{min(lost)}: no session of the comparison measured it')
     before, after = ({of: side for of, side in series.items() if not only or of in only} for series in sides)
@@ -224,7 +117,7 @@ def _compare(
     references = {of: _reference(good, source) for of, side in before.items() if (good := side.usable)}
     bad = {row.id: row for read in reversed(strict) for row in read.rows if row.status != 'measured' or row.lost}
     facts: list[Facts] = []
-    asked: list[_Changed] = []
+    asked: list[Changed] = []
     for of, side in after.items():
         row, reference = bad.get(of) or (side.usable or side.rows)[-1], references.get(of)
         row = row.no_longer_judged() if reference and not row.judged else row
@@ -235,39 +128,18 @@ def _compare(
         loss = Loss('warning', 'cannot tell: no number above 0 before the change') if unknown else Loss()
         facts.append(Facts(row, rules, newest.session, next(iter(row.lost), None) if of in bad else None, loss=loss))
         if reference and facts[-1].referenced and not facts[-1].lost:
-            asked.append(_Changed.of(len(facts) - 1, reference, tolerance, before[of], side, in_turn))
+            asked.append(Changed.of(len(facts) - 1, reference, tolerance, before[of], side, in_turn))
     for place, loss in _losses(asked, answer):
         facts[place] = replace(facts[place], loss=loss)
     rows, cases = [row for read in new for row in read.rows], [case for read in strict for case in read.cases]
     is_whole = newest.is_of_another_suite and any(read.session.selection == newest.selection for read in old)
     together = references if is_whole else ()
-    facts += compare.not_measured(References(references.values()), rows, cases, newest, policy, together)
+    facts += not_measured(References(references.values()), rows, cases, newest, policy, together)
     verdicts = [decide(of) for of in facts]
     judged = [*(old if in_turn else ()), *strict]
     problems = [problem for read in judged for problem in problems_of(read.session, read.cases, read.rows)]
     unique = list({str(problem): problem for problem in problems}.values())
     return Comparison(newest, old[-1].session, worst_first(verdicts), unique, scope)
-
-
-def _sides(reads: Iterable[_Read]) -> dict[SeriesId, _Side]:
-    """Return series -> what the sessions measured of it."""
-    series: dict[SeriesId, _Side] = {}
-    for read in reads:
-        busy = {case.case_id for case in read.cases if busy_beside(case)}
-        for row in read.rows:
-            side = series.setdefault(row.id, _Side())
-            side.rows.append(row)
-            for job in row.measuring if _is_usable(row) else ():
-                if job.value > 0:
-                    where = read.turn, ','.join(sorted(job.nodes))
-                    performance = row.quantity.sign * math.log(job.value)
-                    side.jobs.setdefault(where, []).append((performance, job.case_id in busy))
-    return series
-
-
-def _is_usable(row: Measured) -> bool:
-    """Return True for a row that can be compared: a measured number above 0 that the check judges."""
-    return row.status == 'measured' and row.judged and row.value > 0
 
 
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
@@ -279,7 +151,7 @@ def _reference(rows: Sequence[Measured], source: str) -> Reference:
     )  # fmt: skip
 
 
-def _losses(asked: Sequence[_Changed], answer: Callable[[Sequence[_Changed]], Decision]) -> Iterable[tuple[int, Loss]]:
+def _losses(asked: Sequence[Changed], answer: Callable[[Sequence[Changed]], Decision]) -> Iterable[tuple[int, Loss]]:
     """Yield the place and the loss of each series that has a reference."""
     on_both = [one for one in asked if one.before and one.after]
     decision = answer(on_both) if on_both else None
@@ -288,7 +160,7 @@ def _losses(asked: Sequence[_Changed], answer: Callable[[Sequence[_Changed]], De
         yield one.place, losses.get(one.place) or Loss('warning', f'cannot tell: {one.how(len(one.after))}')
 
 
-def _loss(one: _Changed, decision: Decision, i: int) -> Loss | None:
+def _loss(one: Changed, decision: Decision, i: int) -> Loss | None:
     """Return the loss of a series from the decision on it, the i-th; None if it has too few jobs for any.
 
     Values are geometric means of what was compared: their ratio is the change.

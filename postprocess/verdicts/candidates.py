@@ -13,9 +13,11 @@ from numpy import ndarray
 
 from plumbline.identity import CaseId, Quantity, SeriesId
 from plumbline.record import LOOK
+from plumbline.units import UNITS
 from postprocess.results.rows import CaseRow, MetricRow, SessionRows, typed, typed_row
 from postprocess.results.store import Session, Store, portions
 from postprocess.results.tables import CASE_HASH, NODE, REACHED_ITS_END, facts_in_sql
+from postprocess.text import digits
 from postprocess.verdicts.hardware import HARDWARE, unlike_jobs
 from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
@@ -210,6 +212,26 @@ def number_of_cases(doubts: Iterable[Doubt]) -> int:
 def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
     """Return the doubt about the job of a row of the table `cases`."""
     return Doubt(row['night'], row['case_id'], row['id'], row['node'], why)
+
+
+def unusable(group: Sequence[Candidate], any_unit: bool) -> str:
+    """Return why the values of a series cannot be a reference; empty if they can.
+
+    `group`: one candidate for each unit and direction of the series. `any_unit`: it is of another suite, with units of
+    its own.
+    """
+    candidate = group[0]
+    if len(group) > 1:
+        quantities = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
+        return (
+            f'its unit or direction differs between the sessions: {quantities}; to record the present one, name the '
+            'sessions that have it: `plumbline record propose SESSION...`'
+        )
+    if not any_unit and candidate.quantity.unit not in UNITS:
+        return f'unit {candidate.quantity.unit!r} is none of {", ".join(UNITS)}'
+    if not float(digits(float(candidate.values.min()))) > 0:
+        return f'mean {candidate.values.min():.6g}: a reference must be above 0'
+    return ''
 
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:

@@ -176,7 +176,7 @@ BY_MODE = {'quick': 2, 'nightly': 3, 'acceptance': 5}
     ],
 )  # fmt: skip
 def test_what_is_selected_and_how_often_it_runs(case_on, monkeypatch, fields, trials, seconds, tags):
-    monkeypatch.setattr('checks.core.benchmark.topologies', lambda: [('box:cpu', TWO), ('box:gpu', GPUS)])
+    monkeypatch.setattr('checks.core.selection.topologies', lambda: [('box:cpu', TWO), ('box:gpu', GPUS)])
     case = case_on('HPCC', TWO, **fields)
     case.tags = {*MODES}
     case.supports = lambda topology: not topology.gpus
@@ -219,9 +219,9 @@ def placed(case_on, tmp_path, monkeypatch):
         case._job = SimpleNamespace(options=[], launcher=launcher, scheduler=scheduler)
         case._current_partition = SimpleNamespace(name='cpu', fullname='box:cpu', scheduler=scheduler)
         case._current_environ = SimpleNamespace(name='gnu')
-        monkeypatch.setattr('checks.core.benchmark.current_site', lambda: case.site)
+        monkeypatch.setattr('checks.core.selection.current_site', lambda: case.site)
         monkeypatch.setattr('checks.core.budget.current_site', lambda: case.site)
-        monkeypatch.setattr('checks.core.benchmark.topology_of', lambda site, partition: case.topology)
+        monkeypatch.setattr('checks.core.selection.topology_of', lambda site, partition: case.topology)
         for hook in hooks.split():
             getattr(case, hook)()
         return case

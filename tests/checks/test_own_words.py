@@ -13,6 +13,8 @@ from checks.core.benchmark import Benchmark
 from checks.core.bounds import Bounded
 from checks.core.budget import Budgeted
 from checks.core.reading.trials import Hooks
+from checks.core.recorded import Recorded
+from checks.core.selection import Selected
 
 # ReFrame's own words, settings of each run, and steps of the base that single checks extend
 OTHERS = {'env_vars', 'num_nodes', 'trial_time_limit'} | {'assemble_job', 'choose_budget', 'job_spec'}
@@ -35,7 +37,9 @@ def names_in(cls: type) -> set[str]:
     return assigned | {one.name for one in body if isinstance(one, ast.FunctionDef)}
 
 
-WORDS = {name for cls in (Benchmark, Bounded, Budgeted, Hooks) for name in names_in(cls)} - OTHERS | {'runs'}
+WORDS = {
+    name for cls in (Benchmark, Selected, Recorded, Bounded, Budgeted, Hooks) for name in names_in(cls)
+} - OTHERS | {'runs'}
 
 
 def words_of(check: type) -> set[str]:

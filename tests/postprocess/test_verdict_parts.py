@@ -20,7 +20,7 @@ from postprocess.results.rows import CaseRow, MetricRow, SessionRows
 from postprocess.statistics.groups import Groups, InCommon
 from postprocess.statistics.levels import Level
 from postprocess.statistics.nodes import Slow
-from postprocess.verdicts import advice, baseline, compare, measured, objections, sets, together
+from postprocess.verdicts import advice, baseline, facts, measured, missing, objections, sets, together
 from postprocess.verdicts.candidates import Candidate, Doubt
 from postprocess.verdicts.decide import Facts, Loss, decide
 from postprocess.verdicts.elsewhere import beside
@@ -292,10 +292,10 @@ def test_a_slow_node_is_a_loss_of_what_ran_on_it():
 
 def test_a_test_of_another_suite_fails_by_its_own_references():
     failed = case(result='fail', fail_phase='performance')
-    assert compare.own_test(series(), case()) == '' != compare.own_test(series(), failed)
+    assert facts.own_test(series(), case()) == '' != facts.own_test(series(), failed)
     for name, missed in (('triad', True), ('my.triad', False), ('copy', False)):
         cause = Cause('reference', name, detail=': 1 s, expected at most 0.5')
-        found = compare.own_test(series(), failed._replace(causes=[cause]))
+        found = facts.own_test(series(), failed._replace(causes=[cause]))
         assert f'{name}: 1 s, expected at most 0.5' in found if missed else found == ''
 
 
@@ -304,7 +304,7 @@ def test_a_curve_of_which_another_point_is_judged_goes_on():
     points = [STREAM.series('rate', (('size', str(size)),)) for size in (1, 2)]
     references = SimpleNamespace(exact={points[0]: reference(points[0], facts={'sessions': 'night001'})})
     for judged, status in ((points[1], 'measured'), (STREAM.series('lag', (('size', '2'),)), 'missing')):
-        found = compare.without_judgement([series(of=points[0], judged=False), series(of=judged)], references)
+        found = missing.without_judgement([series(of=points[0], judged=False), series(of=judged)], references)
         assert [one.status for one in found] == [status, 'measured']
         assert found[0].first.code == ('lost-metric' if status == 'missing' else None)
 

@@ -29,8 +29,9 @@ def test_reframe_has_the_names():
 
 
 def test_no_other_private_name_of_reframe_is_overridden_by_checks():
-    tree = ast.parse((ROOT / 'checks/core/benchmark.py').read_text(encoding='utf-8'))
-    methods = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name[0] == '_'}
+    trees = [ast.parse(path.read_text(encoding='utf-8')) for path in (ROOT / 'checks/core').glob('*.py')]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    methods = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name[0] == '_'}
     assert {name for name in methods if hasattr(RegressionTest, name) and not name.startswith('__')} == OF_TESTS
 
 

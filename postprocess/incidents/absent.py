@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Miss the nodes that sessions measured lately and the last one did not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postprocess.incidents.incident import in_names
+from postprocess.results.rows import CaseRow
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.stand_in import FEWEST_NODES
+
+_LATELY = 3  # sessions before: a node that most of them measured is missed
+_MEASURED = f"""
+    SELECT count(DISTINCT night) AS nights, node
+    FROM (SELECT night, nodes[1] AS node, "partition", environ, "check", params FROM cases
+        WHERE NOT fixture AND len(nodes) = 1)
+    SEMI JOIN (
+        SELECT "partition", environ, "check", params FROM cases
+        WHERE night = (SELECT max(night) FROM nights) AND NOT fixture AND len(nodes) = 1
+        GROUP BY ALL HAVING count(DISTINCT nodes) >= {FEWEST_NODES}
+    ) USING ("partition", environ, "check", params)
+    WHERE night < (SELECT max(night) FROM nights)
+    GROUP BY node HAVING 2 * nights > {_LATELY}
+"""
+
+
+def absent(store: Store, sessions: Sequence[Session], cases: Sequence[CaseRow]) -> tuple[str, ...]:
+    """Return the nodes that did not run in the last session, and measured its cases in most of those just before."""
+    ran = {node for case in cases for node in case.nodes}
+    lately = {row['node'] for row in store.select(_MEASURED, sessions[-1 - _LATELY :])}
+    return in_names(lately - ran)

@@ -5,6 +5,7 @@ They correspond to the FPU and MEM micro-kernels of the MareNostrum 5 paper (000
 """
 
 import functools
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +18,7 @@ from checks.core.job.script import ShellText
 from checks.core.placement import Execution, Placement
 from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric
-from checks.core.topology import Topology, on_this_system
+from checks.core.topology import Topology, on_this_system, topologies
 from plumbline.record import Dim
 
 LONGEST = 50  # seconds of a trial; sizes are cut to keep it
@@ -91,18 +92,25 @@ class Likwid(Benchmark):
         """
         return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials_of_case))
 
+    def seconds_beyond_caches(self, kernels: Sequence[str], size: float, topology: Topology) -> float:
+        """Return the seconds of runs on arrays in memory; `size`: bytes of the arrays of the kernel with the most."""
+        cores, rates = len(topology.cores), [budget.memory_rate(topology, {}, threads) for threads in (1, None)]
+        touched = sum(ARRAYS[kernel] for kernel in kernels) / max(ARRAYS[kernel] for kernel in kernels)
+        return self.seconds_of(len(kernels), cores * rates[0] / rates[1]) + touched * size / budget.FIRST_TOUCH
+
     def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
         """Return the size of an array in units of the last-level caches: 4, or less if the time of a trial requires it.
 
         `kernels` run one after the other, each on all `groups` of cores; a trial repeats this `runs` times.
         """
-        arrays = [ARRAYS[kernel] for kernel in kernels]
-        wanted = max(arrays) * budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
-        one, every = (budget.memory_rate(self.topology, {}, threads) for threads in (1, None))
-        loops = self.seconds_of(len(kernels), len(self.topology.cores) * one / every)
-        touched = sum(arrays) / max(arrays) / budget.FIRST_TOUCH
-        size = self.fit(wanted, wanted, lambda size: loops + touched * size, runs=runs)
-        return budget.BEYOND_CACHES * size / wanted
+        caches = budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
+        largest = max(ARRAYS[kernel] for kernel in kernels)
+        wanted = largest * caches
+
+        def seconds_of(size: float) -> float:
+            return self.seconds_beyond_caches(kernels, size, self.topology)
+
+        return budget.BEYOND_CACHES * self.fit(wanted, wanted, seconds_of, runs=runs) / wanted
 
 
 Layout = dict[int, tuple[int, ...]]  # NUMA domain -> its cores in use, so that each domain can keep its data local
@@ -167,7 +175,7 @@ class LikwidBench(Likwid):
     """likwid-bench on the cores of one layout."""
 
     trials = USUAL_TRIALS | {'quick': 2}
-    trial_seconds = LONGEST
+    trial_seconds = None  # as its kernels take
     layout = parameter(on_this_system(layouts), loggable=True)
 
     def supports(self, topology: Topology) -> bool:
@@ -181,6 +189,15 @@ class LikwidBench(Likwid):
     def choose_modes(self):
         modes = {'acceptance': True, 'nightly': self.layout in ('node', 'core'), 'quick': self.takes_seconds()}
         self.tags = {mode for mode, has_it in modes.items() if has_it}
+
+    def choose_budget(self):
+        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
+        self.trial_seconds = self.trial_seconds or min(LONGEST, math.ceil(max(known, default=0)))
+        super().choose_budget()
+
+    def seconds_on(self, topology: Topology) -> float:
+        """Return the mean seconds of a trial on such a node, with sizes that nothing cuts."""
+        return self.seconds_of(len(ARRAYS))
 
     @run_after('setup')
     def place(self):
@@ -214,6 +231,9 @@ class LikwidPeakFlops(LikwidBench):
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
     usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
 
+    def seconds_on(self, topology: Topology) -> float:
+        return self.seconds_of(2 * len(isas_of(topology)))
+
     @run_after('setup')
     def choose_kernels(self):
         self.metrics = []
@@ -224,7 +244,6 @@ class LikwidPeakFlops(LikwidBench):
                     self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
                 )
                 self.metrics += flop_metrics(run, dims, self.theoretical_peak(run), self.layout == 'node')
-        self.estimates = [self.seconds_of(len(self.runs))]
 
     def theoretical_peak(self, run: str) -> float | None:
         """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either.
@@ -260,16 +279,20 @@ class LikwidBandwidth(LikwidBench):
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
         )
 
+    def seconds_on(self, topology: Topology) -> float:
+        if self.level != 'memory' or not topology.caches:
+            return super().seconds_on(topology)
+        caches = topology.last_level_cache_bytes(topology.cpu_of_core)
+        size = budget.BEYOND_CACHES * max(ARRAYS.values()) * caches
+        return self.seconds_beyond_caches([*ARRAYS], size, topology)
+
     def takes_seconds(self):
         return super().takes_seconds() and self.level == 'memory'
 
     @run_after('setup')
     def choose_kernels(self):
         self.metrics, groups = [], [*self.by_domain.values()]
-        if self.level == 'memory':
-            self.beyond = self.beyond_caches([*ARRAYS], *groups)
-        else:
-            self.estimates = [self.seconds_of(len(ARRAYS))]
+        self.beyond = self.beyond_caches([*ARRAYS], *groups) if self.level == 'memory' else 0
         peak = 'memory_bandwidth' if self.level == 'memory' else None
         widest = isas_of(self.topology)[-1]
         for kernel, arrays in ARRAYS.items():

@@ -72,9 +72,10 @@ CASES = yaml.safe_load((ROOT / 'tests/data/cases-on-a-node.yaml').read_text(enco
 
 
 @pytest.fixture
-def stated_case(case_on, classes, stated):
+def stated_case(case_on, classes, monkeypatch, stated):
     """The case of an entry of the table."""
     node = NODES[stated['node']]
+    monkeypatch.setattr('checks.memory.likwid.topologies', lambda: [('machine:node', node)])
     entry = stated.get('site', {})
     links = {name: SimpleNamespace(peak=None) for name in node.link_classes}
     links |= {name: SimpleNamespace(**link) for name, link in entry.get('link_classes', {}).items()}

@@ -182,6 +182,11 @@ def test_a_mistake_is_named_with_file_line_key_and_what_was_expected(faults, rig
     assert any(said.startswith(f'site.yaml:{line}: {key}: ') and words in said for said in found), found
 
 
+def test_link_classes_of_a_node_without_gpus_are_told_once(faults):
+    (found,) = (said for said in faults(GOOD.replace('type: gpu', 'type: accelerator')) if 'link_classes' in said)
+    assert 'link_classes: expected GPUs in the key devices' in found
+
+
 #: Lines of shipped sites as they were when nobody had tried them on their machines, and what is said of each.
 ONCE_SHIPPED = [
     (

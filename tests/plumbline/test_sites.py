@@ -122,7 +122,7 @@ def test_link_classes_join_gpus_and_no_other_devices(write):
     first, second = load_site('cluster', write(text)).partitions['compute'].link_classes.values()
     assert (first.pairs, first.descr, first.peak) == (((0, 1), (0, 2)), 'NVLinks', 100e9)
     assert (second.both_directions, second.peak) == (True, None)
-    with pytest.raises(SiteError, match='expected two different ones of the 0 GPUs of the key devices'):
+    with pytest.raises(SiteError, match='expected GPUs in the key devices'):
         load_site('cluster', write(text.replace(DEVICES, '')))
 
 

@@ -21,11 +21,11 @@ _OF_USER = {
 
 def missing_words(partition: Partition) -> list[str]:
     """Return which of account, QOS and queue jobs of a partition need, and neither its `access` nor the user states."""
-    needs, access = partition.entry.get('queue', {}).get('needs', ()), partition.entry.get('access', ())
-    lacking = []
+    needs, lacking = partition.entry.get('queue', {}).get('needs', ()), []
+    words = ' '.join(partition.entry.get('access', ())).split()  # an entry may hold several options
     for word, (of_slurm, variable, of_others) in _OF_USER.items():
         is_slurm = scheduler(partition.entry['scheduler']).is_slurm
-        stated = any(option.startswith(of_slurm if is_slurm else of_others) for option in access)
+        stated = any(option.startswith(of_slurm if is_slurm else of_others) for option in words)
         if word in needs and not stated and not (is_slurm and os.environ.get(variable)):
             lacking.append(word)
     return lacking

@@ -41,7 +41,7 @@ def test_sbatch_is_asked_once_about_scripts_that_ask_for_the_same(sbatch):
     ('slurm', ('queue', 'qos'), ('--partition=x', '--qos=y'), (), []),
     ('slurm', ('account', 'queue'), ('-G 4', '-q debug'), (), ['account', 'queue']),
     ('pbs', ('account', 'queue'), ('-q x',), ('SBATCH_ACCOUNT',), ['account']),
-    ('lsf', ('account',), ('-G x',), (), []),
+    ('lsf', ('account',), ('-G x',), (), []), ('slurm', ('account', 'qos'), ('-p x -A y --qos=z',), (), []),
 ])  # fmt: skip
 def test_what_only_a_user_can_state(of, needs, access, variables, lacks, monkeypatch):
     entry = {'scheduler': of, 'queue': {'needs': needs}, 'access': access}

@@ -247,6 +247,16 @@ def test_what_a_site_may_state_is_no_mistake(faults, site, mistake, right):
     assert faults(GOOD) == []
 
 
+def test_an_entry_of_access_may_hold_several_options(faults):
+    text = GOOD.replace('needs: [account]', 'needs: [constraint]')
+    for options, together in (
+        ('-p gpu, --gpus-per-node=4', '-p gpu -C a100 --gpus-per-node=4'),
+        ("-q workq, '-l place=scatter:excl'", "'-q workq -l filesystems=home,place=scatter:excl'"),
+    ):
+        text = text.replace(options, together)
+    assert faults(text) == []
+
+
 def test_all_mistakes_of_the_form_are_found_at_once_and_then_all_contradictions(faults, tmp_path):
     contradictory = GOOD
     for right, mistake in (('zen3', 'zen33'), ('sm_80', 'sm80'), ('HPL, floor: 0.1', 'HPL, floor: 0.3')):

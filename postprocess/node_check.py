@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from plumbline.errors import InputError
-from plumbline.files import write_text
+from plumbline.files import make_folder, write_text
 from plumbline.machine.node import processor_of, this_node
 from plumbline.node_check import benchmarks, jobs, looks
 
@@ -71,7 +71,7 @@ def check(
     if not re.fullmatch(r'[\w.-]+', node):
         raise InputError(f'{node!r}: expected a name of this node of letters, digits, "-", "_" and "."')
     folder, outcome = results / 'node-checks', CheckedNode(node)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     devices = _earlier_devices(folder / f'{node}.json')
     _look(outcome, expects, devices, folder / f'{node}.counts')
     if not only_settings:

@@ -274,11 +274,13 @@ def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each pair that is not two GPUs of the partition, or that is in two classes."""
+    """Yield each pair that is not two GPUs of the partition, or that is in two classes; without GPUs, that alone."""
     classes = partition.get('link_classes', {})
     gpus = number_of_gpus(partition)
     first: dict[frozenset[int], str] = {}
-    for name, item in classes.items():
+    if classes and not gpus:
+        yield ['link_classes'], 'expected GPUs in the key devices, as its classes are of pairs of them; found none'
+    for name, item in classes.items() if gpus else ():
         for index, pair in enumerate(item['pairs']):
             path = ['link_classes', name, 'pairs', index]
             known = type(pair) is list and all(type(number) is int and 0 <= number < gpus for number in pair)

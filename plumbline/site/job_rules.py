@@ -7,24 +7,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plumbline.programs import TIME_LIMIT
+from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition
 
-#: What only the user knows -> the beginnings of the options that state it, and sbatch's variable.
+#: What only the user knows -> the beginnings of the options of Slurm that state it, sbatch's variable, and those of the
+#: options of PBS and LSF. The same letter is another word elsewhere: ``-q`` is a QOS of Slurm, and a queue of PBS.
 _OF_USER = {
-    'account': (('-A', '--account', '-P', '-G'), 'SBATCH_ACCOUNT'),
-    'qos': (('-q', '--qos'), 'SBATCH_QOS'),
-    'queue': (('-q', '-p', '--partition'), 'SBATCH_PARTITION'),
+    'account': (('-A', '--account'), 'SBATCH_ACCOUNT', ('-A', '-P', '-G')),
+    'qos': (('-q', '--qos'), 'SBATCH_QOS', ()),
+    'queue': (('-p', '--partition'), 'SBATCH_PARTITION', ('-q',)),
 }
 
 
 def missing_words(partition: Partition) -> list[str]:
     """Return which of account, QOS and queue jobs of a partition need, and neither its `access` nor the user states."""
-    needs, access = partition.entry.get('queue', {}).get('needs', ()), partition.entry.get('access', ())
-    return [
-        word
-        for word, (options, variable) in _OF_USER.items()
-        if word in needs and not os.environ.get(variable) and not any(option.startswith(options) for option in access)
-    ]
+    needs, lacking = partition.entry.get('queue', {}).get('needs', ()), []
+    words = ' '.join(partition.entry.get('access', ())).split()  # an entry may hold several options
+    for word, (of_slurm, variable, of_others) in _OF_USER.items():
+        is_slurm = scheduler(partition.entry['scheduler']).is_slurm
+        stated = any(option.startswith(of_slurm if is_slurm else of_others) for option in words)
+        if word in needs and not stated and not (is_slurm and os.environ.get(variable)):
+            lacking.append(word)
+    return lacking
 
 
 def refusals_of_sbatch(scripts: dict[Path, str]) -> Iterator[tuple[Path, str]]:

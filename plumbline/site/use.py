@@ -113,8 +113,8 @@ def _of_rules(entry: dict[str, Any]) -> Iterator[Fault]:
 
 
 def gpus_asked_for(option: str) -> bool:
-    """Return whether an option of sbatch, such as ``--gpus-per-node=4``, asks for GPUs."""
-    return bool(re.match(r'(--gpus(-per-(node|task|socket))?[= ]|-G ?|--gres[= ](.*,)?gpu\b)', option))
+    """Return whether one or several options of sbatch, such as ``--gpus-per-node=4``, ask for GPUs."""
+    return bool(re.search(r'(^|\s)(--gpus(-per-(node|task|socket))?[= ]|-G ?|--gres[= ](.*,)?gpu\b)', option))
 
 
 def gpus_of_node(option: str) -> int | None:
@@ -135,16 +135,16 @@ def _of_access(partition: dict[str, Any]) -> Iterator[Fault]:
 
 def _of_place(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield jobs of PBS that share their nodes: ReFrame asks Slurm and LSF for whole nodes by itself."""
-    whole = re.compile(r'-l *(.*,)?place=(.*:)?excl(host)?\b')
-    if partition['scheduler'] in ('pbs', 'pbspro') and not any(map(whole.match, partition.get('access', []))):
+    whole = re.compile(r'(^|\s)-l *(\S*,)?place=(\S*:)?excl(host)?\b')
+    if partition['scheduler'] in ('pbs', 'pbspro') and not any(map(whole.search, partition.get('access', []))):
         why = 'asks for no whole nodes: other jobs would run beside the benchmark; expected -l place=scatter:excl'
         yield ['access'], why
 
 
 def _of_constraint(partition: dict[str, Any]) -> Iterator[Fault]:
-    access = partition.get('access', [])
+    words = ' '.join(partition.get('access', [])).split()
     if 'constraint' in partition.get('queue', {}).get('needs', []) and not any(
-        option.startswith(('-C', '--constraint')) for option in access
+        word.startswith(('-C', '--constraint')) for word in words
     ):
         yield ['access'], 'states no constraint, and queue.needs says that each job needs one'
 

@@ -21,7 +21,7 @@ from plumbline.stacks.lock import LOCK, read_lock
 from plumbline.stacks.manifest import Installed, Manifest, features_of, known_benchmarks, package_of
 
 OK, MISSING, UNKNOWN = 'ok', 'missing', 'not looked at'
-_LIMIT = 30.0  # seconds for one program; one of MPI may wait for a launcher
+_LIMIT = 120.0  # seconds; ldd reads the libraries of all programs, perhaps from a cold parallel file system
 _SOURCED = ('bash', '-c', '. "$0" && exec "$@"')
 _MPI = re.compile(r'lib(?:mpi|mpich|mpi_(?!gtl|cxx|mpifh|usempi|java)\w+)\.so')
 _PLUGINS = {'aws-ofi-nccl': 'lib[nr]ccl-net.so', 'aws-ofi-rccl': 'librccl-net.so'}  # by root spec
@@ -52,7 +52,9 @@ def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[
     for name, needs in wanted.items():
         if (path := paths[name]) is None:
             rows.append(Finding(name, 'the program', 'none in the view of the stack', MISSING))
-        elif (libraries := linked.get(path)) is None:
+        elif path not in linked:
+            rows.append(Finding(name, 'to be looked at by ldd', 'no answer in the environment of jobs', MISSING))
+        elif (libraries := linked[path]) is None:
             rows.append(Finding(name, 'shared libraries', 'a script, or linked statically', UNKNOWN))
         else:
             rows += _rows(name, needs, libraries, nodes)

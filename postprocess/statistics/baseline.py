@@ -2,7 +2,7 @@
 """Estimate what M series should be tonight: level, spread, correlation of sessions and jobs, share of slow sessions.
 
 Values are the logarithm of performance: higher is better, and a difference of two values is a loss. All estimates use
-first jobs, which nothing selects, and pairs of jobs of one night. No estimate uses tonight's losses.
+first jobs, which nothing selects, and further jobs beside the first one of their night. No level follows tonight.
 """
 
 from __future__ import annotations

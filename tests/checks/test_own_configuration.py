@@ -132,7 +132,7 @@ def test_a_site_yaml_adds_what_reframe_does_not_know(described):
         ('name: cpu', 'name: gpu', "partitions: not of ReFrame's configuration: expected one of cpu"),
         ('name: gnu', 'name: gcc', "environments: not of ReFrame's configuration: expected one of gnu, other"),
         ('num_nodes: 12', 'num_nodes: 0', 'finch/site.yaml:4: partitions.0.num_nodes: expected at least 1'),
-        ('num_nodes: 12', 'link_classes: {A: {pairs: [[0, 1]]}}', 'cpu: link_classes.A.pairs.0: [0, 1]: expected two'),
+        ('num_nodes: 12', 'link_classes: {A: {pairs: [[0, 1]]}}', 'cpu: link_classes: expected GPUs'),
     ],
 )
 def test_a_mistake_in_it_is_the_reason_why_there_is_no_case(described, old, new, words):

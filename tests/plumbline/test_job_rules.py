@@ -34,13 +34,18 @@ def test_sbatch_is_asked_once_about_scripts_that_ask_for_the_same(sbatch):
     assert (sbatch / 'asked').read_text().splitlines() == [f'--test-only {sbatch}/{n}.sh' for n in (0, 1)]
 
 
-@each_row('needs, access, variables, lacks', [
-    ((), (), (), []), (('account', 'constraint'), (), (), ['account']), (('account',), ('-A x',), (), []),
-    (('account',), (), ('SBATCH_ACCOUNT',), []), (('account', 'queue'), ('-n 1',), ('SBATCH_ACCOUNT',), ['queue']),
-    (('queue', 'qos'), ('--partition=x', '--qos=y'), (), []),
+@each_row('of, needs, access, variables, lacks', [
+    ('slurm', (), (), (), []), ('slurm', ('account', 'constraint'), (), (), ['account']),
+    ('slurm', ('account',), ('-A x',), (), []), ('slurm', ('account',), (), ('SBATCH_ACCOUNT',), []),
+    ('squeue', ('account', 'queue'), ('-n 1',), ('SBATCH_ACCOUNT',), ['queue']),
+    ('slurm', ('queue', 'qos'), ('--partition=x', '--qos=y'), (), []),
+    ('slurm', ('account', 'queue'), ('-G 4', '-q debug'), (), ['account', 'queue']),
+    ('pbs', ('account', 'queue'), ('-q x',), ('SBATCH_ACCOUNT',), ['account']),
+    ('lsf', ('account',), ('-G x',), (), []), ('slurm', ('account', 'qos'), ('-p x -A y --qos=z',), (), []),
 ])  # fmt: skip
-def test_what_only_a_user_can_state(needs, access, variables, lacks, monkeypatch):
+def test_what_only_a_user_can_state(of, needs, access, variables, lacks, monkeypatch):
+    entry = {'scheduler': of, 'queue': {'needs': needs}, 'access': access}
     with monkeypatch.context() as environment:
         for name in variables:
             environment.setenv(name, 'x')
-        assert missing_words(SimpleNamespace(entry={'queue': {'needs': needs}, 'access': access})) == lacks
+        assert missing_words(SimpleNamespace(entry=entry)) == lacks

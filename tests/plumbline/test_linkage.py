@@ -190,6 +190,13 @@ def test_a_library_that_no_benchmark_requires_may_be_of_the_compute_nodes_alone(
     assert linkage.missing(rocm.look()) is None
 
 
+def test_programs_that_ldd_cannot_look_at_are_not_taken_for_static_ones(rocm):
+    rocm.osu('-Wl,--no-as-needed', *rocm.linked('cray/gtl/lib/libmpi_gtl_hsa.so'))
+    for fails in ('return 1', 'export PATH=/nowhere'):
+        said = linkage.missing(rocm.look(activation=fails))
+        assert said == 'osu_latency: expected to be looked at by ldd, found no answer in the environment of jobs'
+
+
 def test_the_plugin_of_nccl_is_found_as_a_job_finds_it(rocm):
     rocm.specs = ['aws-ofi-nccl@1.19.0 ~cuda +rocm']
     plugin, fabric, variable = linkage.missing(rocm.look()).split('; ')

@@ -182,6 +182,11 @@ def test_a_mistake_is_named_with_file_line_key_and_what_was_expected(faults, rig
     assert any(said.startswith(f'site.yaml:{line}: {key}: ') and words in said for said in found), found
 
 
+def test_link_classes_of_a_node_without_gpus_are_told_once(faults):
+    (found,) = (said for said in faults(GOOD.replace('type: gpu', 'type: accelerator')) if 'link_classes' in said)
+    assert 'link_classes: expected GPUs in the key devices' in found
+
+
 #: Lines of shipped sites as they were when nobody had tried them on their machines, and what is said of each.
 ONCE_SHIPPED = [
     (
@@ -240,6 +245,16 @@ def test_what_a_site_may_state_is_no_mistake(faults, site, mistake, right):
     assert lines.count(mistake) == 1
     assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines.replace(mistake, right)}') == []
     assert faults(GOOD) == []
+
+
+def test_an_entry_of_access_may_hold_several_options(faults):
+    text = GOOD.replace('needs: [account]', 'needs: [constraint]')
+    for options, together in (
+        ('-p gpu, --gpus-per-node=4', '-p gpu -C a100 --gpus-per-node=4'),
+        ("-q workq, '-l place=scatter:excl'", "'-q workq -l filesystems=home,place=scatter:excl'"),
+    ):
+        text = text.replace(options, together)
+    assert faults(text) == []
 
 
 def test_all_mistakes_of_the_form_are_found_at_once_and_then_all_contradictions(faults, tmp_path):

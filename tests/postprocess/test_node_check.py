@@ -248,6 +248,18 @@ def test_wrong_input_is_one_sentence(node):
     assert answer.exit_code == 2 and 'n1.json: ' in answer.stderr
 
 
+def test_what_a_check_keeps_is_open_to_nobody_to_whom_the_results_are_closed(node):
+    node.checks.rmdir()
+    node.results.chmod(0o750)
+    before = os.umask(0)
+    try:
+        assert node('--partition', 'one').exit_code == 0
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (node.checks, *node.checks.iterdir())}
+    assert modes.pop('node-checks') == 0o750 and {*modes.values()} == {0o640}
+
+
 def test_gpus_and_domains_are_places_of_their_own():
     caches = [{'type': 'L3', 'size': 2**25, 'cpusets': ['0xf', '0xf0']}]
     processor = {
@@ -257,7 +269,8 @@ def test_gpus_and_domains_are_places_of_their_own():
     node = benchmarks.node_of(processor, gpus=2)
     assert node.domains == [(0, [0, 1], 2**26), (1, [2, 3], 2**26)]
     by_program = {(one.program, one.work): list(one.places(node)) for one in benchmarks.BENCHMARKS}
-    assert by_program['likwid-bench', 'load'][1].commands[0][-1] == 'M1:268435kB:2:1:2'  # 4 x 64 MiB
+    (words,) = by_program['likwid-bench', 'load'][1].commands
+    assert ' '.join(words) == 'likwid-bench -t load -s 1 -w M1:268435kB:2:1:2'  # 4 x 64 MiB
     assert [place.dims for place in by_program['cuda-stream', 'triad']] == [{'gpu': '0'}, {'gpu': '1'}]
     assert by_program['openssl', 'sha256'][1].commands[1][:3] == ['taskset', '-c', '3']
 

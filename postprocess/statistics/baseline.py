@@ -313,16 +313,16 @@ def _alike(baseline: Baseline, z: ndarray, known: ndarray, jobs: ndarray) -> flo
 def _ran_again(baseline: Baseline, jobs: ndarray) -> tuple[ndarray, ndarray]:
     """Return deviations of first jobs of the last nights, and those of the mean further job of the same night: M x W.
 
-    The latter beside the first jobs of the next sessions, tonight included: what lasts is a loss, and no likeness of
-    the jobs of one night. NaN where a case did not run again, where the baseline is short, and where the first job is
-    so low that it was a fault, which may be repaired by now.
+    The latter beside the first jobs of the next sessions before tonight: what lasts is a loss, and no likeness of the
+    jobs of one night. NaN where a case did not run again, where the baseline is short, and where the first job is so
+    low that it was a fault, which may be repaired by now.
     """
     most = METHOD.cut[0]
-    z = baseline.deviations(jobs[:, -METHOD.nights :], most)
+    z = baseline.deviations(jobs[:, -METHOD.nights - 1 : -1], most)
     z[baseline.n < METHOD.short] = math.nan
     first, later = z[..., 0], numpy.pad(z[:, 1:, 0], ((0, 0), (0, _NEXT)), constant_values=math.nan)
-    level = _mean_or_nan(numpy.lib.stride_tricks.sliding_window_view(later, _NEXT, axis=1))[:, : first.shape[1] - 1]
-    return numpy.where(first > -most, first, math.nan)[:, :-1], _mean_or_nan(z[:, :-1, 1:]) - level
+    level = _mean_or_nan(numpy.lib.stride_tricks.sliding_window_view(later, _NEXT, axis=1))[:, : first.shape[1]]
+    return numpy.where(first > -most, first, math.nan), _mean_or_nan(z[..., 1:]) - level
 
 
 def _usually_slow(baseline: Baseline, z: ndarray, known: ndarray) -> float:

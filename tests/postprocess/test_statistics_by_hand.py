@@ -24,12 +24,12 @@ def test_jobs_of_one_night_are_as_alike_as_their_pairs_show():
     of = baseline(1, sessions=numpy.array([[0.1, -0.2, 0.3]]), second=numpy.array([[0.05, 0.1, NAN]]))
     z = of.deviations(of.sessions)
     jobs = numpy.full((1, 4, 3), NAN)
-    jobs[0, :, 0] = -0.2, 0.1, NAN, 0.0  # tonight last
+    jobs[0, :, 0] = -0.2, 0.1, NAN, -0.3  # tonight last, which says nothing
     assert _alike(of, z, numpy.isfinite(z), jobs) == approx(4.5 / 25)
-    jobs[0, 0, 1:] = -0.05, -0.15  # -1 beside the level (1 + 0) / 2 of the next sessions: the pair (-2, -1.5)
-    assert _alike(of, z, numpy.isfinite(z), jobs) == approx((4.5 + 3) / (25 + 4))
-    jobs[0, 1:] = -0.2  # the loss lasts: level -2, pairs (-2, 1) and twice (-2, 0)
-    assert _alike(of, z, numpy.isfinite(z), jobs) == approx((4.5 - 2) / (25 + 3 * 4))
+    jobs[0, 0, 1:] = -0.05, -0.15  # -1 beside the level 1 of the next session: the pair (-2, -2)
+    assert _alike(of, z, numpy.isfinite(z), jobs) == approx((4.5 + 4) / (25 + 4))
+    jobs[0, 1:] = -0.2  # the loss lasts: level -2, pairs (-2, 1) and (-2, 0)
+    assert _alike(of, z, numpy.isfinite(z), jobs) == approx((4.5 - 2) / (25 + 2 * 4))
     jobs[0, 0] = -0.31  # a fault
     jobs[0, 1:, 1:] = NAN
     assert _alike(of, z, numpy.isfinite(z), jobs) == approx(4.5 / 25)

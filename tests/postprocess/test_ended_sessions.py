@@ -86,3 +86,16 @@ def test_an_interrupted_run_of_plain_reframe_is_one_incident(measured):
     measured.ingest(content)
     (one,) = measured.compare()['incidents']
     assert (one['where'], one['cause']) == ('cluster/system', 'not run to its end: the session was aborted')
+
+
+def test_nodes_that_a_sweep_did_not_reach_are_one_incident_of_its_part(measured):
+    """Their cases have no job, and fail in the report; that the time was over is no fault of a node."""
+    part = Problem('the measurement of 2 nodes was ended: no time', 'part ended', why='no time')
+    left = [
+        ended(check, 'no time', nodes=('n1',)) | {'result': 'fail', 'fail_reason': 'n1: no time'}
+        for check in CHECKS[1:]
+    ]
+    others = good('STREAM'), good('OsuLatency', 'other'), good('Gemm', partition='gpu')
+    night(measured, 1, *others, *left, problem=part)
+    (one,) = measured.compare()['incidents']
+    assert (one['kind'], one['cause'], one['checks']) == ('CASE', part.text, ['Dgemm', 'HPL'])

@@ -2,7 +2,7 @@
 """Estimate what M series should be tonight: level, spread, correlation of sessions and jobs, share of slow sessions.
 
 Values are the logarithm of performance: higher is better, and a difference of two values is a loss. All estimates use
-first jobs, which nothing selects, and further jobs beside the first one of their night. No level follows tonight.
+first jobs, which nothing selects, and further jobs beside the first one of their night. Tonight changes no level.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEADY = 1.3  # times the spread that neighbouring sessions show: the most that
 _FEWEST = 4  # fewest sessions whose median absolute deviation says something of a series' own spread
 _CLIP = 6.0  # standard deviations from the mean at which a later session is cut, before it changes the level
 _NEAR = 3.5  # standard deviations from the mean within which a later session is at the level
-_NEXT = 3  # sessions after a night whose first jobs are the level beside which its further jobs count
+_NEXT = 3  # sessions after a night of which the mean first job is the level of its further jobs
 _RECENT = 5  # last sessions that are no level of a short baseline yet: a loss that lasts is found within them
 
 
@@ -313,9 +313,9 @@ def _alike(baseline: Baseline, z: ndarray, known: ndarray, jobs: ndarray) -> flo
 def _ran_again(baseline: Baseline, jobs: ndarray) -> tuple[ndarray, ndarray]:
     """Return deviations of first jobs of the last nights, and those of the mean further job of the same night: M x W.
 
-    The latter beside the first jobs of the next sessions before tonight: what lasts is a loss, and no likeness of the
-    jobs of one night. NaN where a case did not run again, where the baseline is short, and where the first job is so
-    low that it was a fault, which may be repaired by now.
+    From the latter the mean first job of the next sessions is taken off, up to the one before tonight: a loss that
+    lasts does not make the jobs of one night alike. NaN where a case did not run again, where the baseline is short,
+    and where the first job is so low that it was a fault, which may be repaired by now.
     """
     most = METHOD.cut[0]
     z = baseline.deviations(jobs[:, -METHOD.nights - 1 : -1], most)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A benchmark that runaway processes slow to a fifth: from the first night to the incident that heals."""
+"""A benchmark that runaway processes slow to about a third: from the first night to the incident that heals."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PROGRAM = """\
 exec openssl speed -elapsed -seconds 1 -bytes 16384 sha256 2>&1"""
 RUNAWAY = """\
 while read -r _ < "$0"; do
-    for i in 1 2 3 4; do timeout --foreground 2.5 bash -c 'while :; do :; done' & done
+    for i in 1 2 3; do timeout --foreground 2.5 bash -c 'while :; do :; done' & done
     wait
 done"""
 CHECK = (
@@ -39,7 +39,7 @@ ONE_TRIAL = ('--', '-S', 'trials=1')
 
 @contextmanager
 def runaway_processes(path):
-    """Four processes that take the core of the program whenever it writes to the pipe at `path`."""
+    """Three processes that take the core of the program whenever it writes to the pipe at `path`."""
     os.mkfifo(path)
     command = [*FIRST, 'taskset', '--cpu-list', str(CORE), 'bash', '-c', RUNAWAY, str(path)]
     with subprocess.Popen(command, start_new_session=True) as process:
@@ -120,8 +120,8 @@ def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_a
         assert any(command.startswith(step) for command in one['next_steps'])
     assert '$ ci/nightly --no-provision' in red.stdout, 'the first of them'
     (report,) = (json.loads(path.read_text()) for path in sorted(demo.results.glob('reports/*.json'))[-1:])
-    # each further job is a run of the session, at most 8 that measured; one that loses three quarters needs no other
-    measured = [run for run in report['runs'] if any(case['result'] == 'pass' for case in run['testcases'])]
+    # each further job is a run of the session, at most 8 that measured; one below a quarter is beyond its limit and fails
+    measured = [run for run in report['runs'] if any(case['perfvalues'] for case in run['testcases'])]
     assert 2 <= len(measured) <= 9
     assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()
     assert 'number 1 of 1 could not be reached' in red.stderr

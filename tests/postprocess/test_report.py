@@ -228,6 +228,16 @@ def test_a_number_leads_to_what_the_benchmark_wrote(work):
     assert str(work.results / 'evidence') not in page.read_text()
 
 
+def test_the_page_links_to_its_run_report_as_long_as_that_is_there(work):
+    path = work.write(report(case(metrics={'rate': metric([5.0])})))
+    assert work.run('ingest', path).exit_code == 0
+    for links in (1, 0):
+        provenance = tree_of(work).get_element_by_id('provenance').getparent()
+        assert path.name in text_of(provenance)
+        assert len([a for a in provenance.iter('a') if a.get('href').endswith(path.name)]) == links
+        path.unlink(missing_ok=True)
+
+
 def test_the_usual_range_is_of_what_was_measured(work):
     for night in range(6):
         failed = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'wrong'} if night == 2 else {}

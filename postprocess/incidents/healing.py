@@ -51,7 +51,7 @@ def seen_again(
         if known.takes(row.id, row.nodes) and not any(one.holds(row.id, row.nodes) for one in of_nodes)
     ]
     if incident.sort == 'session':
-        return set(), set(incident.where.nodes) or {''}
+        return set(), _without_problem(incident, cases)
     bad: set[str] = set()
     healthy: set[str] = set()
     for node in incident.where.nodes or ('',):
@@ -59,6 +59,18 @@ def seen_again(
         if state is not None:
             (healthy if state else bad).add(node)
     return bad, healthy
+
+
+def _without_problem(incident: Incident, cases: Sequence[CaseRow]) -> set[str]:
+    """Return the nodes, or one empty name, on which a session does not show a problem again.
+
+    Other hardware, a problem with series, is shown by jobs alone: of it, only where one ran.
+    """
+    nodes = set(incident.where.nodes) or {''}
+    if not incident.series:
+        return nodes
+    own = [case for case in cases if case.partition == incident.where.partition and not case.fixture]
+    return nodes & {node for case in own for node in ('', *case.nodes)}
 
 
 def is_recorded(known: Part, comparison: Comparison) -> bool:
@@ -134,7 +146,7 @@ def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], case
     rows = [
         row
         for row in verdicts
-        if (row.id in wanted or row.id.case in whole_cases) and (not node or node in row.nodes or row.case_id is None)
+        if (row.id in wanted or row.id.case in whole_cases) and (not node or node in row.nodes)
     ]
     if any(row.verdict in _NO_NUMBER for row in rows):
         return False

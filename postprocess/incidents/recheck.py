@@ -19,7 +19,9 @@ MOST = 4  # jobs in a session: the costliest incidents first
 
 
 def rechecks(store: Store, known: Sequence[Known], comparison: Comparison, root: Path | None = None) -> list[Again]:
-    """Return one job for each node that an open or healing loss accuses and that the session did not measure.
+    """Return one job for each node that an open or healing incident accuses and that the session did not measure.
+
+    The incident is a loss, or other hardware than that of the baseline.
 
     Without it, an incident would stay open after a repair until its cases happen to run there. None where the site
     allows no further jobs. Raises InputError, SiteError.
@@ -27,7 +29,11 @@ def rechecks(store: Store, known: Sequence[Known], comparison: Comparison, root:
     session, comparison = comparison.session, comparison.with_stand_ins
     costliest = sorted(known, key=lambda one: -one.incident.severity)
     states = (*FAILING, 'healing')
-    lasting = [one for one in costliest if one.incident.sort == 'loss' and one.state(session.day) in states]
+    lasting = [
+        one
+        for one in costliest
+        if one.incident.sort != 'failure' and one.incident.series and one.state(session.day) in states
+    ]
     if not lasting or site_policy(session, root).get('further_jobs') == 0:
         return []
     cases = store.cases(session)

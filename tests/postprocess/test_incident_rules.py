@@ -177,8 +177,12 @@ def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy(
     part = part_of(without=(Selection(metric='triad'),))
     assert healing.seen_again(part, stub(verdicts=[verdict('ok')]), []) == (set(), set())
     for nodes, healthy in ((('n1', 'n2'), {'n1', 'n2'}), ((), {''})):
-        of = part_of(incident('session', nodes=nodes))
+        of = part_of(incident('session', (), nodes))
         assert healing.seen_again(of, stub(verdicts=[]), []) == (set(), healthy)
+        hardware = part_of(incident('session', nodes=nodes))
+        assert healing.seen_again(hardware, stub(verdicts=[]), [case(nodes=('n1',))]) == (set(), healthy - {'n2'})
+        for other in (case(nodes=('n1',), fixture=True), case(nodes=('n1',), partition='gpu')):
+            assert healing.seen_again(hardware, stub(verdicts=[]), [other]) == (set(), set())
 
 
 @each_row(('of', 'cases', 'rows', 'healthy'), [
@@ -188,7 +192,7 @@ def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy(
     ((TRIAD,), [case(nodes=('n2',))], [], None), ((TRIAD,), [case(fixture=True)], [], None),
     ((TRIAD,), [case()], [verdict('missing')], False), ((TRIAD,), [case()], [verdict()], True),
     ((TRIAD,), [], [verdict('failed', nodes=('n2',))], None),
-    ((TRIAD,), [], [verdict('missing', nodes=(), case_id=None)], False),
+    ((TRIAD,), [], [verdict('missing', nodes=(), case_id=None)], None),
     ((ALL,), [], [verdict('invalid')], False), ((ALL,), [], [verdict('ok', OSU)], None),
     ((ALL,), [], [verdict('ok', COPY)], True),
     ((TRIAD,), [], [verdict('no_reference')], True), ((TRIAD, COPY), [], [verdict()], True),

@@ -51,8 +51,9 @@ def first_verdict(results: Path, uuid: str) -> str:
 @isolated
 def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     """Return the further jobs that should run before the answer on a session is final."""
+    from postprocess.history.findings import findings_of
     from postprocess.history.verdicts import verdicts_of
-    from postprocess.incidents.ledger import read_ledger
+    from postprocess.incidents.ledger import Ledger
     from postprocess.incidents.recheck import rechecks
     from postprocess.results.store import Store
 
@@ -60,5 +61,8 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     session = store.find(uuid)
     comparison = verdicts_of(store, session)
     with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
-        return (*rechecks(store, read_ledger(results, session.site), comparison), *comparison.again)
+        ledger = Ledger(store, session.site, session)
+        if not ledger.facts_of(session):  # of a night that is killed among them, this is what is told
+            findings_of(store, ledger, comparison)
+        return (*rechecks(store, ledger.before(session).known, comparison), *comparison.again)
     return comparison.again

@@ -30,7 +30,7 @@ from ci.progress import BESIDES
 from ci.session import PlannedSession
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from ci.so_far import in_doubt
-from plumbline.record import LOOK, OF_NODE
+from plumbline.record import LOOK, OF_NODE, REST
 from plumbline.references import load_references
 from plumbline.site.sites import UNDESCRIBED, Site
 from postprocess.text import count, one_line
@@ -52,7 +52,7 @@ def retry(session: PlannedSession, content: Content, cases: Sequence[Case], dead
     wanted = [*lost, *(case for case in cases if case not in known)]
     if wanted:
         print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
-        session.run_again(content, dict.fromkeys(wanted, ()), deadline, '-retry')
+        session.run_again(content, dict.fromkeys(wanted, ()), deadline, '-retry', purpose=REST)
     for case in {*lost} - {case_of(case) for case in failed(content)}:
         why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
         print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
@@ -69,7 +69,8 @@ def complete(session: PlannedSession, content: Content, site: Site, deadline: fl
         number += 1
         trials = {case_of(case): trials_not_run(case) for case in cases}
         print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
-        if not session.run_again(content, on_their_nodes(cases, site), deadline, f'-part{number}', trials=trials):
+        options = on_their_nodes(cases, site)
+        if not session.run_again(content, options, deadline, f'-part{number}', trials=trials, purpose=REST):
             break
     return [f'{case["display_name"]}: {left_out(case)}; no job ran them' for case in _incomplete(content)]
 

@@ -15,6 +15,7 @@ from ci.cases import Case, Content, Entry, case_of, cases_in, left_out, place_of
 from ci.session import RESUMABLE, CaseSelection, PlannedSession
 from plumbline.files import write_text
 from plumbline.problems import Problem
+from plumbline.record import REST
 from plumbline.rounds import Place, number_of_rounds, rounds_of
 from postprocess.text import count
 
@@ -107,8 +108,11 @@ class Sweep:
                         entry_of[case, place] = entry
                         runs[case, place] = self.round if is_missing(entry) else part.round
         for case in self.cases:
-            for node in self.nodes if nodes_of_place(known.get(case)) == 1 else ():
-                if (case, (node,)) not in entry_of:
+            met = {node for of, place in entry_of if of == case for node in place}
+            if nodes_of_place(known.get(case)) > 1:  # all pairs of held nodes are known
+                met |= {node for part in self.parts if case in (part.cases or self.cases) for node in part.nodes}
+            for node in self.nodes:
+                if node not in met:
                     why = self.absent.get(node, 'the node sweep was ended before its turn')
                     entry_of[case, (node,)] = _missing(case, self.cases[case], known.get(case), (node,), why)
         info = contents[-1]['session_info'] | {'uuid': self.uuid, 'time_start_unix': self.parts[0].session.started}
@@ -116,7 +120,8 @@ class Sweep:
         missing = [key for key, entry in entry_of.items() if is_missing(entry)]
         cases: list[list[Entry]] = [rest, *([] for _ in range(self.round))]
         for key, entry in entry_of.items():
-            cases[runs.get(key, self.round)].append(entry)
+            number = runs.get(key, self.round)
+            cases[number].append(entry | {'plumbline_purpose': REST} if number else entry)
         numbered = [{'run_index': number, 'testcases': entries} for number, entries in enumerate(cases)]
         return {'session_info': info | self.recorded, 'runs': numbered}, missing
 

@@ -13,13 +13,16 @@ from plumbline.identity import Dim, Pairs, Quantity, pairs
 SCHEMA = 1
 Better = Literal['higher', 'lower']
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
-#: Why a job ran: it is the first of its case or confirms a number, or one of the two below.
-Purpose = Literal['', 'node', 'look']
+#: Why a job ran: it is the first of its case or confirms a number, or one of the three below.
+Purpose = Literal['', 'node', 'look', 'rest']
 #: Why a further job ran: its node is in doubt. The reason is unrelated to the series that it measured.
 OF_NODE: Purpose = 'node'
 #: Why a further job ran although no number asked for it: it shows how much a metric varies from job to job, before
 #: sessions can be compared.
 LOOK: Purpose = 'look'
+#: Why a job ran after the first ones: it is what these left, as they failed before they measured, had no time for all
+#: trials, or were cut off in a node sweep that was resumed.
+REST: Purpose = 'rest'
 #: The tag of a case whose kind had never run on real hardware when it was released.
 EXPERIMENTAL = 'experimental'
 #: Value of `configuration` in the provenance of a case that ran with a ReFrame configuration of the site's own.

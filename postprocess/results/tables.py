@@ -24,10 +24,10 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 #: Table -> schema, in the order in which their files are written. `case_id`: a number within the session. `round`: 0
 #: for the first run of a case, 1 for the next. `purpose` of a further run: ``node`` if a node is in doubt, ``look`` if
-#: it shows how much a metric varies before there is a baseline. `params` and `dims` of metrics and samples: texts of
-#: `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`, `provenance`, `health` and `causes` of a case:
-#: JSON. `status` of a metric: see `status_of`. `selection`, `narrowed_by` and `problems`: see `Session`.
-#: `problem_facts`: JSON of those of `problems` that have facts.
+#: it shows how much a metric varies before there is a baseline, ``rest`` if it is what the first run left. `params` and
+#: `dims` of metrics and samples: texts of `plumbline.identity.to_text`. `dims`, `draw`, `figures`, `placement`,
+#: `provenance`, `health` and `causes` of a case: JSON. `status` of a metric: see `status_of`. `selection`,
+#: `narrowed_by` and `problems`: see `Session`. `problem_facts`: JSON of those of `problems` that have facts.
 #: `checksums`: JSON, see `postprocess.results.files`.
 TABLES = {
     'samples': _schema(

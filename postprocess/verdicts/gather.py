@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from plumbline.identity import CaseId, SeriesId
 from plumbline.limits import MOST_JOBS, expected_spread, limits
-from plumbline.record import LOOK, OF_NODE
+from plumbline.record import LOOK, OF_NODE, REST
 from postprocess.results.store import Session, Store
 from postprocess.statistics.baseline import Baseline
 from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
@@ -259,7 +259,8 @@ _NODES = """
     FROM cases SEMI JOIN measured USING (night, case_id) WHERE purpose != 'node'
 """
 _FURTHER = f"""
-    SELECT night, count(*) AS further FROM cases WHERE NOT fixture AND round > 0 AND purpose != '{LOOK}' GROUP BY ALL
+    SELECT night, count(*) AS further FROM cases
+    WHERE NOT fixture AND round > 0 AND purpose NOT IN ('{LOOK}', '{REST}') GROUP BY ALL
 """
 
 

@@ -39,7 +39,8 @@ class Jobs:
     def __init__(self, *left: int):
         self.left, self.asked = list(left), []
 
-    def run_again(self, content, wanted, deadline, part, trials):
+    def run_again(self, content, wanted, deadline, part, trials, purpose):
+        assert purpose == 'rest', 'no further job of a case in doubt'
         self.wanted = wanted
         self.asked.append((part, *trials.values()))
         if self.left:

@@ -101,6 +101,7 @@ def test_what_was_resumed_takes_the_place_of_what_was_missing(sweep, tmp_path):
     assert [rows(content, run) for run in (0, 1)] == [
         {('hash-one', 'n1'): ('pass', None)}, {('hash-one', 'n2'): ('pass', None)},
     ]  # fmt: skip
+    assert [case['plumbline_purpose'] for case in content['runs'][1]['testcases']] == ['rest']
 
 
 def test_pairs_of_nodes_and_trials_that_were_left_out(sweep, tmp_path):
@@ -114,6 +115,18 @@ def test_pairs_of_nodes_and_trials_that_were_left_out(sweep, tmp_path):
     assert missing == [(TWO, ('n1', 'n2'))] and sweep.left(missing) == [(['n1', 'n2'], [TWO])]
     trials, alone = sorted(map(str, sweep.problems(content)))
     assert trials.startswith('one: 4 of 5 trials') and alone == 'two: not run on n3'
+
+
+def test_nodes_that_were_taken_before_their_pairs_ran_are_missing(sweep, tmp_path):
+    sweep.cases, sweep.nodes = {TWO: 'two'}, ['n1', 'n2', 'n3', 'n4']
+    sweep.absent = dict.fromkeys(['n3', 'n4'], 'the node was no longer free')
+    add(sweep, tmp_path, ['n1', 'n2'], entry('two', record('n1', 'n2'), num_nodes=2))
+    content, missing = sweep.content()
+    assert rows(content)['hash-two', 'n3'] == ('fail', 'n3: the node was no longer free')
+    assert sweep.left(missing) == [(['n3', 'n4'], [TWO])], 'together, so that they are a pair'
+    sweep.round = 1
+    add(sweep, tmp_path, ['n3', 'n4'], entry('two', record('n3', 'n4'), num_nodes=2), cases=[TWO], round=1)
+    assert sweep.content()[1] == []
 
 
 def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):

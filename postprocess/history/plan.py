@@ -35,8 +35,10 @@ LONGEST = 28  # most days between two looks at a case
 _SMALLEST = 0.001  # smallest chance of a find that counts
 _NAMED = 3  # most classes of faults in the reason of a case
 _BESIDES = 3.0  # seconds of a job besides its trials
+#: `last`: when it ran last to its end or to a fault of its own; NULL if each time something else ended it.
 _CASES = """
-    SELECT cases."partition", cases.environ, name, "check", params, max(night) AS last, max(len(nodes)) AS nodes,
+    SELECT cases."partition", cases.environ, name, "check", params, max(len(nodes)) AS nodes,
+        max(night) FILTER (result NOT IN ('abort', 'skip')) AS last,
         median(CASE WHEN list_sum(trial_seconds) > 0 THEN list_sum(trial_seconds) + ? ELSE time_run END) AS seconds
     FROM cases WHERE NOT fixture AND round = 0 GROUP BY ALL ORDER BY ALL
 """.replace('?', f'{_BESIDES}')
@@ -222,7 +224,10 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
             finds[place][name] = max(find, finds[place].get(name, find), key=lambda each: each.chance)
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
     return [
-        PossibleCase(place, row['seconds'] or _BESIDES, row['nodes'] or 1, ages[row['last']], row['id'], finds[place])
+        PossibleCase(
+            place, row['seconds'] or _BESIDES, row['nodes'] or 1,
+            math.inf if row['last'] is None else ages[row['last']], row['id'], finds[place],
+        )
         for place, row in cases.items()
     ], unguarded
 

@@ -31,11 +31,17 @@ def read_retired(site: str, root: Path | None) -> list[Reference]:
 def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Reference]:
     """Return the rows that a judged session knew, and that neither ``baseline.csv`` nor ``retired.csv`` holds.
 
-    Raises SiteError for a file that is wrong.
+    A row in ``retired.csv`` that was recorded earlier than the known one is not that row. Raises SiteError for a file
+    that is wrong.
     """
     known = {} if is_remembered(results, site, root) else known_rows(results, site)
-    there = {row.id for row in (*read_baseline(site, root), *read_retired(site, root))} if known else set()
-    return {id: row for id, row in known.items() if id not in there}
+    there = {row.id for row in read_baseline(site, root)} if known else set()
+    retired = {row.id: row.recorded_at for row in read_retired(site, root)} if known else {}
+    return {
+        id: row
+        for id, row in known.items()
+        if id not in there and not (id in retired and retired[id] >= row.recorded_at)
+    }
 
 
 def problems(results: Path, site: str, root: Path | None) -> list[Problem]:

@@ -3,9 +3,9 @@
 
 The baseline that the first sessions of the site would give stands in for one that nobody recorded, or of too few
 sessions to tell the levels of single nodes. Before there are enough sessions, the same series on the other nodes of
-tonight does. Else equal parts of a node, such as its GPUs, are compared with each other, also where they have a
-baseline, since a part may be slow from its first day on. A series of fewer nodes is not judged: a single job proves
-nothing, and no further ones run.
+tonight does. Else equal parts of a node, such as its GPUs, are compared with each other; of several nodes also where
+they have a baseline, since that is of all nodes. A series of fewer nodes is not judged: a single job proves nothing,
+and no further ones run.
 """
 
 from __future__ import annotations
@@ -67,14 +67,17 @@ def with_stand_ins(
     nodes: dict[SeriesId, set[tuple[str, ...]]] = {}
     for _, of in judged:
         nodes.setdefault(of.measured.id, set()).add(tuple(sorted(of.measured.nodes)))
-    alone = [of.measured for _, of in judged if len(nodes[of.measured.id]) >= FEWEST_NODES and not _is_recorded(of)]
+    several = {id for id, own in nodes.items() if len(own) >= FEWEST_NODES}
+    alone = [of.measured for _, of in judged if of.measured.id in several and not _is_recorded(of)]
     first = first_sessions(store, session) if alone else []
     accused = accused_in_first() if len(first) >= FEWEST_SESSIONS else {}
     references = [*_of_sessions(store, alone, first, accused, root)]
     known = {row.id for row, _ in references}
     references += _of_nodes([row for row in alone if row.id not in known])
     known = {row.id for row, _ in references}
-    references += _of_parts([of.measured for _, of in judged if of.measured.id not in known])
+    # of few nodes, the baseline of a part is its own level, which a person accepted
+    parts = [of.measured for _, of in judged if of.measured.id in several or not _is_recorded(of)]
+    references += _of_parts([row for row in parts if row.id not in known])
     found, common = _compared(store, session, references, cases, policy, accused)
     with_losses = list(facts)
     for place, of in judged:

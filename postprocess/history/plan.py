@@ -225,8 +225,12 @@ def _looks(store: Store, sessions: Sequence[Session], root: Path | None) -> tupl
     ages = [(today - session.started).total_seconds() / 86400 for session in sessions]
     return [
         PossibleCase(
-            place, row['seconds'] or _BESIDES, row['nodes'] or 1,
-            math.inf if row['last'] is None else ages[row['last']], row['id'], finds[place],
+            place,
+            row['seconds'] or _BESIDES,
+            row['nodes'] or 1,
+            math.inf if row['last'] is None else ages[row['last']],
+            row['id'],
+            finds[place],
         )
         for place, row in cases.items()
     ], unguarded

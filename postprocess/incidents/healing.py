@@ -144,9 +144,7 @@ def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], case
             return False
     wanted, whole_cases = set(incident.series), {series.case for series in incident.series if series.metric == '*'}
     rows = [
-        row
-        for row in verdicts
-        if (row.id in wanted or row.id.case in whole_cases) and (not node or node in row.nodes)
+        row for row in verdicts if (row.id in wanted or row.id.case in whole_cases) and (not node or node in row.nodes)
     ]
     if any(row.verdict in _NO_NUMBER for row in rows):
         return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from postprocess.incidents.incident import Incident, in_names, pooled_of, together
+from postprocess.incidents.incident import Incident, Scope, in_names, pooled_of, together
 from postprocess.incidents.known import WORSE, Known
 from postprocess.incidents.notes import Note
 from postprocess.incidents.part import Part, Seen, returns
@@ -26,13 +26,28 @@ class Look(NamedTuple):
     accepted: bool = False
 
 
+class Booted(NamedTuple):
+    """The nodes that booted between the session before and this one, and the partitions of which most nodes did.
+
+    An empty name stands for all partitions.
+    """
+
+    nodes: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+    def holds(self, where: Scope, names: Iterable[str]) -> bool:
+        """Return True if this is so of most nodes in `names`; without nodes, of the partition of `where`."""
+        nodes = set(filter(None, names))
+        return 2 * len(nodes & set(self.nodes)) > len(nodes) if nodes else where.partition in self.partitions
+
+
 @dataclass(frozen=True)
 class NightFacts:
     """What a session shows beside its incidents: a look at known incidents and their parts, by their keys.
 
     `runs`: the number of its reports then. `ids`: of its incidents, by the id that each had if no session told it
     before, so that ids stay when sessions come or go. `absent`: nodes that were measured lately, but not tonight.
-    `fault`: why nodes and stand-ins could not be compared; empty if they were.
+    `fault`: why nodes and stand-ins could not be compared; empty if they were. `booted`: which nodes had booted.
     """
 
     runs: int = 0
@@ -40,6 +55,7 @@ class NightFacts:
     ids: dict[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
     fault: str = ''
+    booted: Booted = field(default_factory=Booted)
 
 
 @dataclass(frozen=True)
@@ -186,13 +202,16 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
     if not tonight:
         if look == Look():
             return part
-        entry = Seen(night.session.time, look.bad, look.healthy, part.bad[-1].loss if look.bad else None)
+        booted = night.facts.booted.holds(part.incident.where, look.bad or look.healthy)
+        loss = part.bad[-1].loss if look.bad else None
+        entry = Seen(night.session.time, look.bad, look.healthy, loss, booted=booted)
         seen = part.seen | ({night.session.session: entry} if look.bad or look.healthy else {})
         return replace(part, accepted=part.accepted or look.accepted, seen=seen)
     now = together(tonight)
     bad = set(now.where.nodes) or {''}
     healthy = set(look.healthy) - bad if part.seen else set()
-    entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst)
+    booted = night.facts.booted.holds(now.where, bad)
+    entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst, booted)
     now = _continued(part, now) if part.seen else now
     part = replace(part, incident=now, seen=part.seen | {night.session.session: entry})
     if part.returned and (shown := [entry for entry in part.bad if entry.loss is not None]):

@@ -19,6 +19,7 @@ from postprocess.text import count
 
 #: The factor of the loss, or of the number of nodes, at which an acknowledged incident counts as new again.
 WORSE = 1.5
+_PATTERN = 3  # fewest bad sessions with something in common that are no coincidence
 
 
 class Acknowledged(NamedTuple):
@@ -150,9 +151,18 @@ class Known:
     def course(self) -> str:
         """The course in words: ``intermittent: bad in 6 of 14 sessions``.
 
-        Empty if no session between bad ones was healthy.
+        Empty if no session between bad ones was healthy. ``with maintenance`` if three bad sessions or more were the
+        first after a boot, and of all sessions that are either at least three of four are both.
         """
-        return f'intermittent: bad in {len(self.bad)} of {count(len(self.seen), "session")}' if self.returned else ''
+        if not self.returned:
+            return ''
+        often = f'bad in {len(self.bad)} of {count(len(self.seen), "session")}'
+        both = sum(entry.booted for entry in self.bad)
+        either = sum(bool(entry.booted or entry.bad) for entry in self.seen.values())
+        if both < _PATTERN or 4 * both < 3 * either:
+            return f'intermittent: {often}'
+        after = f'in the first session after a boot on {both} of {len(self.bad)} occasions'
+        return f'intermittent, with maintenance: {often}, {after}'
 
     @property
     def healthy_for(self) -> int:
@@ -221,7 +231,8 @@ def _as_one(rows: Sequence[Seen]) -> Seen:
     loss, interval = pooled_of(entry for entry in rows if entry.bad)
     worst = max((entry.worst for entry in rows if entry.worst), key=lambda of: of[1], default=None)
     healthy = {name for entry in rows for name in entry.healthy} - bad
-    return Seen(rows[0].started, in_names(bad), in_names(healthy), loss, interval, worst)
+    booted = any(entry.booted for entry in rows)
+    return Seen(rows[0].started, in_names(bad), in_names(healthy), loss, interval, worst, booted)
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:

@@ -25,7 +25,8 @@ _RETURNS = timedelta(days=31)
 class Seen:
     """What one session shows of an incident. `bad`, `healthy`: nodes, or one empty name if the incident has no nodes.
 
-    `loss`, `interval`: pooled over all its series. `worst`: see `Incident.worst`.
+    `loss`, `interval`: pooled over all its series. `worst`: see `Incident.worst`. `booted`: True if it was the first
+    session after a boot of these nodes, or of most of its partition.
     """
 
     started: str
@@ -34,6 +35,7 @@ class Seen:
     loss: float | None = None
     interval: tuple[float, float] | None = None
     worst: tuple[float, float] | None = None
+    booted: bool = False
 
     @property
     def day(self) -> str:

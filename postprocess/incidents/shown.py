@@ -12,6 +12,7 @@ from plumbline.site.locations import locations
 from postprocess.incidents.absent import absent
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
+from postprocess.incidents.boots import booted
 from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
 from postprocess.incidents.fold import Folded, Night, NightFacts, told_as
@@ -49,5 +50,8 @@ def shown_by(comparison: Comparison, store: Store, ledger: Ledger, before: Folde
     then = ledger.before(session, noted_later=False)
     parts = {part.key: part for state in (before, then) for part in state.parts}
     looks, was = looks_at(parts.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
-    found = Night(session, incidents, NightFacts(session.runs, looks, was.ids, absent(store, sessions, cases), fault))
+    facts = NightFacts(
+        session.runs, looks, was.ids, absent(store, sessions, cases), fault, booted(cases, session, sessions[:-1])
+    )
+    found = Night(session, incidents, facts)
     return replace(found, facts=replace(found.facts, ids=told_as(then, found)))

@@ -2,6 +2,7 @@
 """The lines of a job around its program, and what they do in a shell."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -56,6 +57,8 @@ def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
     )  # fmt: skip
     assert code == 0 and 'metered' in files and files['before'] == 'gnu\n' and files['after'] == 'trial_1\ntrial_2\n'
     assert f'binary={tmp_path}/my program\n' in files['provenance.txt'] and 'load_beside=' in files['provenance.txt']
+    booted = int(re.search(r'^boot_time=(\d+)$', files['provenance.txt'], re.MULTILINE)[1])
+    assert booted == pytest.approx(float(re.search(r'btime (\d+)', Path('/proc/stat').read_text())[1]), abs=60)
     for trial in ('trial_1', 'trial_2'):
         found = {name.removeprefix(f'{trial}/') for name in files if name.startswith(trial)}
         assert found >= {'started', 'ended', 'began', 'over', 'run/stderr'}

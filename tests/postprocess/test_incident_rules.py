@@ -21,6 +21,7 @@ from postprocess.incidents import (
     accused,
     alike,
     background,
+    boots,
     corrections,
     failures,
     fold,
@@ -600,6 +601,48 @@ def test_the_course_of_an_incident_is_counted_in_sessions():
     assert one.course == 'intermittent: bad in 2 of 5 sessions' and in_ledger(days='BBH').course == ''
     assert in_ledger(days='B').is_new('2026-11-01') and not in_ledger(days='BB').is_new('2026-11-02')
     assert not in_ledger(days='B').is_new('2026-11-02'), 'no session of that day shows it'
+
+
+@each_row(('days', 'both', 'bad'), [
+    ('BhhBhhBh', 3, 3), ('BhhBhhBhhbh', 3, 4), ('BhHhBhBh', 3, 3),  # three of four are both
+    ('BhhhBh', 0, 2), ('BhhBhhbh', 0, 3),  # too few
+    ('BhHhBhHhBh', 0, 3), ('BHBHBH', 0, 3), ('BhhBhhBhbbh', 0, 5),  # neither only nor always then
+])  # fmt: skip
+def test_what_is_bad_in_the_first_sessions_after_a_boot_and_then_alone_comes_with_maintenance(days, both, bad):
+    """Upper case: the first session after a boot; it is bad (b) or healthy (h)."""
+    shown = {'b': BAD, 'h': WELL}
+    entries = {f's{i}': seen(i, *shown[of.lower()], booted=of.isupper()) for i, of in enumerate(days, 1)}
+    often = f'bad in {bad} of {len(days)} sessions'
+    after = f', in the first session after a boot on {both} of {bad} occasions'
+    course = f'intermittent, with maintenance: {often}{after}' if both else f'intermittent: {often}'
+    assert in_ledger(seen=entries).course == course
+
+
+def test_what_booted_since_the_session_before_is_known_of_first_nodes_by_their_partition():
+    def ran(*nodes, on='cpu', **facts):
+        return case(nodes=nodes, provenance=facts)._replace(partition=on)
+
+    before = [stub(mode='nightly', epoch=1000), stub(mode='quick', epoch=3000)]
+    cases = [
+        ran('n1', boot_time='2000'), ran('n2', 'n5', boot_time='2000'), ran('n3', boot_time='900'), ran('n4'), ran(),
+        ran('g1', on='gpu', boot_time='900'), ran('g2', on='gpu', boot_time='2000'),
+        ran('g3', on='gpu', boot_time='not shown'),
+    ]  # fmt: skip
+    night = stub(mode='nightly')
+    assert boots.booted(cases, night, before) == (('g2', 'n1', 'n2'), ('', 'cpu')), 'of two in gpu one is not most'
+    assert boots.booted(cases, night, before[1:]) == boots.booted([ran('n1')], night, before) == ((), ())
+
+
+@each_row(('booted', 'of_node', 'of_all'), [
+    ((('n1',), ()), True, False), ((('n2',), ('gpu', '')), False, False), (((), ('cpu',)), False, True),
+])  # fmt: skip
+def test_a_session_tells_of_each_incident_whether_its_nodes_had_booted(booted, of_node, of_all):
+    shown = [incident(), incident(kind='SYSTEM', where=Scope('site', 'cpu'))]
+    ids = [one.id for one in sorted(folded(night(1, *shown)), key=lambda one: one.incident.kind)]
+    looks = {ids[0]: fold.Look((), ('n1',)), ids[1]: fold.Look(('',), ())}
+    facts = {'booted': fold.Booted(*booted)}
+    known = sorted(folded(night(1, *shown, **facts), night(2, looks=looks, **facts)), key=lambda one: one.incident.kind)
+    assert [[entry.booted for entry in one.seen.values()] for one in known] == [[of_node] * 2, [of_all] * 2]
 
 
 def acknowledged(**fields):

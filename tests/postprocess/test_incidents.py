@@ -11,7 +11,7 @@ import numpy
 import pytest
 from lxml import etree
 from rows import each_row
-from run_reports import SITE, case, metric, report, verdict_of
+from run_reports import BEGAN, DAY, SITE, case, metric, report, verdict_of
 from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_causes
 
 from plumbline.identity import SeriesId
@@ -83,6 +83,18 @@ def test_a_planned_change_becomes_an_epoch_in_one_step(site):
     site.run(changed, lambda check: {'kernel': '6.5'})
     states = {one['kind']: one['state'] for one in site.judged(1)}
     assert states == {'SOFTWARE': 'closed', 'NODE': 'open'}
+
+
+def test_jobs_that_fail_after_each_maintenance_and_never_else_are_one_incident_that_says_so(site):
+    for night in range(5):
+        booted = {'boot_time': f'{BEGAN + (site.night - night % 2) * DAY - 3600:.0f}'}
+        dead = {'n3': failed('n3', 'lost', provenance=booted)}
+        site.run(facts=lambda check, booted=booted: booted, replaced={} if night % 2 else dead)
+        (one,) = site.judged(int(not night % 2))
+    assert one['sessions'] == 3 and one['state'] == 'intermittent'
+    told = ' '.join(site.work.run('compare', '--summary').stdout.split())
+    often = 'bad in 3 of 5 sessions, in the first session after a boot on 3 of 3 occasions'
+    assert f'intermittent, with maintenance: {often}' in told
 
 
 def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work, tmp_path):

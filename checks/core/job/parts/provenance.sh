@@ -36,6 +36,9 @@ done
 for key in governor smt_active transparent_hugepages; do
     echo "$key=${settings[$key]:-not shown}"
 done
+while read -r name value _; do # in seconds since 1970
+    [ "$name" != btime ] || echo "boot_time=$value"
+done 2> /dev/null < /proc/stat
 while IFS=: read -r name value && [ -n "$name" ]; do # of the first CPU
     [[ $name != flags* || " $value " != *' hypervisor '* ]] || echo virtual=yes
 done < /proc/cpuinfo

@@ -180,6 +180,8 @@ class Known:
             return ''
         if further := sorted(set(now.bad) - set(then.seen.bad), key=natural):
             return f'not only {", ".join(then.seen.bad)}, but {", ".join(further)} too'
+        if now.code and then.seen.code and now.code != then.seen.code:
+            return f'another cause ({now.code}), acknowledged with {then.seen.code}'
         if now.loss is not None and then.seen.loss is not None:
             beyond = now.interval and then.seen.interval and now.interval[0] > then.seen.interval[1]
             if beyond or now.loss > WORSE * then.seen.loss:
@@ -232,7 +234,9 @@ def _as_one(rows: Sequence[Seen]) -> Seen:
     worst = max((entry.worst for entry in rows if entry.worst), key=lambda of: of[1], default=None)
     healthy = {name for entry in rows for name in entry.healthy} - bad
     booted = any(entry.booted for entry in rows)
-    return Seen(rows[0].started, in_names(bad), in_names(healthy), loss, interval, worst, booted)
+    codes = {entry.code for entry in rows if entry.bad}
+    code = codes.pop() if len(codes) == 1 else None
+    return Seen(rows[0].started, in_names(bad), in_names(healthy), loss, interval, worst, booted, code)
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cache, cached_property
 from typing import NamedTuple
 
+from plumbline.causes import Code
 from plumbline.identity import SeriesId, natural
 from postprocess.incidents.incident import PLACES, Incident
 from postprocess.incidents.notes import Selection
@@ -26,7 +27,7 @@ class Seen:
     """What one session shows of an incident. `bad`, `healthy`: nodes, or one empty name if the incident has no nodes.
 
     `loss`, `interval`: pooled over all its series. `worst`: see `Incident.worst`. `booted`: True if it was the first
-    session after a boot of these nodes, or of most of its partition.
+    session after a boot of these nodes, or of most of its partition. `code`: of the cause.
     """
 
     started: str
@@ -36,6 +37,7 @@ class Seen:
     interval: tuple[float, float] | None = None
     worst: tuple[float, float] | None = None
     booted: bool = False
+    code: Code | None = None
 
     @property
     def day(self) -> str:
@@ -168,7 +170,9 @@ def likeness(known: Incident, tonight: Incident) -> float:
     if known.sort != tonight.sort or bool(where.nodes) != bool(other.nodes):
         return 0.0
     if known.sort == 'session':
-        return float(known.cause == tonight.cause or bool(where.nodes and where.nodes == other.nodes))
+        # a node that was lost in another way; other hardware is told by its text alone
+        of_node = bool(where.nodes) and where.nodes == other.nodes and known.code == tonight.code == 'node-fail'
+        return float(known.cause == tonight.cause or of_node)
     if where.nodes and not set(where.nodes) & set(other.nodes):
         return 0.0
     if any(
@@ -184,7 +188,7 @@ def likeness(known: Incident, tonight: Incident) -> float:
         return 0.0
     cases = ({of.case for of in both.series} for both in (known, tonight))
     of_part = where.nodes or where.device or where.link_class or where.place
-    if known.sort == 'loss' and not of_part and set.isdisjoint(*cases):
+    if not of_part and set.isdisjoint(*cases):
         return 0.0  # another case of the same check
     shared = len(set(known.series) & set(tonight.series))
     named = all(of.metric != '*' for of in (*known.series, *tonight.series))

@@ -161,3 +161,48 @@ def test_a_part_that_is_slow_and_was_accepted_is_no_loss(work):
             ),
         )
         assert states(work) == (0, {}), number
+
+
+def acknowledge(work):
+    """Acknowledge the incident of the last session."""
+    (known,) = work.compare()['incidents']
+    answer = work.run('incidents acknowledge', known['id'], '--why', 'x', '--until', '2026-12-24')
+    assert answer.exit_code == 0, answer.output
+    assert work.compare()['exit_code'] == 0
+
+
+def test_an_acknowledged_failure_excuses_no_other_cause(work):
+    work.reference(reference(check='Gemm'))
+    night(work, 1, good())
+    night(work, 2, bad(code='binding', what='rank 0 got other CPUs'))
+    acknowledge(work)
+    night(work, 3, bad(code='binding', what='rank 1 got other CPUs'))
+    assert states(work)[0] == 0
+    night(work, 4, bad(code='validation', what='the residual is 1e9'))
+    assert states(work)[0] == 1
+    shown = work.run('incidents show', work.compare()['incidents'][0]['id']).stdout
+    assert 'another cause (validation), acknowledged with binding' in ' '.join(shown.split())
+
+
+def test_an_acknowledged_crash_excuses_no_other_case(work):
+    work.reference(reference(check='STREAM'))
+    crash = {'result': 'fail', 'fail_phase': 'run', 'fail_reason': 'crashed'}
+    night(work, 1, case('Gemm', 'size=small', **crash), good('Gemm'), good('STREAM'))
+    acknowledge(work)
+    night(work, 2, good('Gemm', 'size=small'), case('Gemm', 'size=big', **crash), good('STREAM'))
+    assert states(work)[0] == 1
+
+
+def test_acknowledged_hardware_excuses_neither_other_hardware_nor_a_lost_node(work):
+    nodes = 'n1', 'n2', 'n3'
+    night(work, 1, *map(swept, nodes))
+    record(work)
+    night(work, 2, *map(swept, nodes[:2]), swept('n3', HALF))
+    acknowledge(work)
+    night(work, 3, *map(swept, nodes[:2]), swept('n3', HALF))
+    assert states(work)[0] == 0
+    lost = Problem('n3 is down', 'node lost', 'cpu', nodes=('n3',))
+    night(work, 4, *map(swept, nodes[:2]), problem=lost)
+    assert states(work)[0] == 1
+    night(work, 5, *map(swept, nodes[:2]), swept('n3', WHOLE | {'cpus': '1'}))
+    assert states(work)[0] == 1

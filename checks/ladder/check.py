@@ -14,8 +14,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 import plumbline
 from checks.core.benchmark import Benchmark
-from checks.core.nodes import OSU_MODELS, models_for
-from checks.core.placement import LISTS, Placement, cpus_of_devices, one_rank_on
+from checks.core.placement import LISTS, Placement, cpus_of_devices, gpu_of_ranks, one_rank_on
 from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, series_of
 from checks.core.topology import Topology, on_this_system
@@ -68,7 +67,7 @@ def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placeme
             for number, nic in enumerate(topology.nics or (None,))
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
-    (gpu,), cores = models_for(topology, OSU_MODELS), cpus_of_devices(topology)
+    gpu, cores = gpu_of_ranks(topology), cpus_of_devices(topology)
     rails = [Placement(1, (its,), devices=((device,),), gpu=gpu, gpu_buffers=True) for device, its in enumerate(cores)]
     within = Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu, gpu_buffers=True)
     return rails, within if cores[1:] else None
@@ -104,13 +103,12 @@ class NodeLadder(Benchmark):
     dims, printed = {'rail': Dim('name')}, ''
 
     def supports(self, topology: Topology) -> bool:
-        able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
+        able = self.buffers == 'host' or bool(gpu_of_ranks(topology))
         return able and self.nodes in node_counts_of(topology)
 
     @run_after('init')
     def choose(self):
-        of_devices = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
-        self.valid_prog_environs = ['+osu'] if self.buffers == 'host' else of_devices
+        self.valid_prog_environs = ['+osu'] if self.buffers == 'host' else ['+osu-cuda', '+osu-rocm']
         self.num_nodes = min(self.nodes or 1, self.most_nodes or self.nodes or 1)
         self.tags = {'mpi', 'acceptance'} | ({'nightly'} if self.num_nodes <= EVERY_NIGHT else set())
 

@@ -15,10 +15,9 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.nodes import OnNodes
 from checks.core.placement import Placement, cpus_of_devices, gpu_of_ranks
-from checks.core.reading.causes import said
+from checks.core.reading.causes import Run, said
 from checks.core.reading.metrics import Metric, Of
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Run
 from checks.core.topology import Topology, gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu import Osu

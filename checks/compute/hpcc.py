@@ -8,7 +8,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.compute.hpl import dat_of, lines_of, matrix_order, nearly_square, operations
+from checks.compute.hpl import dat_of, lines_of, matrix_order, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
@@ -115,15 +115,14 @@ class HPCC(Benchmark):
     @run_after('setup')
     def write_input(self):
         self.placement = one_rank_per_core(self.topology)
-        self.n = self.choose_order()
-        p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
-        text = dat_of(lines_of(self.n, BLOCK, p * q, {}), device=8) + OF_PTRANS
-        Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
-        self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(BLOCK), 'hpl_grid': f'{p}x{q}'}
-
-    def choose_order(self) -> int:
-        """Return N, a multiple of the block size; make STREAMs informational whose arrays fit into the caches."""
         ranks = self.placement.ranks_per_node * self.num_nodes
+        self.n = self.choose_order(ranks)
+        lines = lines_of(self.n, BLOCK, ranks, {})
+        Path(self.stagedir, 'hpccinf.txt').write_text(dat_of(lines, device=8) + OF_PTRANS, encoding='utf-8')
+        self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(BLOCK), 'hpl_grid': f'{lines["Ps"]}x{lines["Qs"]}'}
+
+    def choose_order(self, ranks: int) -> int:
+        """Return N, a multiple of the block size; make STREAMs informational whose arrays fit into the caches."""
         beyond = matrix_beyond_caches(self.topology, self.num_nodes)
         wanted: float = 8 * (math.ceil(math.sqrt(max(beyond.values()) / 8) / BLOCK) * BLOCK) ** 2
         share = budget.MEMORY_SHARE if self.size == 'quick' else FULL

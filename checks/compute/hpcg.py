@@ -42,7 +42,7 @@ class HPCG(ScaledBenchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     trial_seconds: Any = {'quick': 25, 'full': 5400}
-    metered = 'gflops'
+    efficiency_of = 'gflops'
     solver, intensity = 'sparse', 'raw_total_bandwidth'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Seconds for which HPCG repeats its solution, without checks and set-up; None: the seconds of the size.

@@ -95,7 +95,7 @@ class HPL(ScaledBenchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     trial_seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
-    metered = 'gflops'
+    efficiency_of = 'gflops'
     solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     size = parameter(['quick', 'full', 'strong'], loggable=True)

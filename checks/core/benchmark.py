@@ -61,9 +61,10 @@ class Benchmark(Selected, Recorded, Bounded, Budgeted, rfm.RunOnlyRegressionTest
     num_nodes = 1 if hasattr(rfm.RunOnlyRegressionTest, 'num_nodes') else variable(int, value=1, loggable=True)
     #: The file in a run's folder that holds the numbers, or a shell pattern of its name.
     output = variable(str, value='stdout')
-    #: Whether to measure energy where the partition states meters; or the name of the metric of work per second, which
-    #: then gives the efficiency, too.
-    metered = variable(typ.Bool, str, value=False)
+    #: Whether to measure energy where the partition states meters, or the metric whose efficiency is measured, too;
+    #: None: as `efficiency_of` says.
+    metered = variable(typ.Bool, str, type(None), value=None)
+    efficiency_of = ''  # the metric of work per second whose efficiency is measured; empty: the check is not metered
     features = variable(typ.List[str], value=[], loggable=True)  #: those of the environ that it needs
 
     metrics: list[Metric] = []
@@ -100,9 +101,9 @@ class Benchmark(Selected, Recorded, Bounded, Budgeted, rfm.RunOnlyRegressionTest
         if problems := self.plan().problems():
             raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
         names = {metric.name for metric in self.metrics}
-        if isinstance(self.metered, str) and self.metered not in names:
+        if (rate := self.metered_rate) and rate not in names:
             named = ', '.join(sorted(names))
-            raise SanityError(f'{self.check}: metered={self.metered}: expected true, false, or a metric: {named}')
+            raise SanityError(f'{self.check}: metered={rate}: expected true, false, or a metric: {named}')
         ranks, gpus = self.placement.ranks_per_node, len(self.topology.gpus)
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs

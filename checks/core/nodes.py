@@ -7,14 +7,11 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.topology import Topology, features_of_this_system, on_this_system
-from plumbline.machine.vendors import AMD, NVIDIA
 
 # Programming model -> (feature of the stack, program, beginning of the architectures that it is for: `Vendor.arch`,
 # ``opencl``, nothing, or `CPU` for every node)
 Models = Mapping[str, tuple[str, str, str]]
 CPU = 'cpu'
-# Builds of OSU Micro-Benchmarks for buffers of GPUs, by the names of its option -d
-OSU_MODELS: Models = {'cuda': ('osu-cuda', '', NVIDIA.arch), 'rocm': ('osu-rocm', '', AMD.arch)}
 
 
 def models_for(topology: Topology, models: Models) -> list[str]:

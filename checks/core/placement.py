@@ -213,6 +213,12 @@ def cpus_of_devices(topology: Topology) -> Lists:
     return tuple(lists) if all(lists) else ()
 
 
+def gpu_of_ranks(topology: Topology) -> str:
+    """Return the kind of the GPUs of a node, if each can have a rank that sees it alone; else an empty text."""
+    kinds = [vendor.kind for vendor in vendors_of(topology.gpus) if vendor.visible]
+    return kinds[0] if kinds and cpus_of_devices(topology) else ''
+
+
 def one_rank_per_gpu(topology: Topology) -> Placement:
     """Return a placement with a rank on the cores near each GPU, for programs that give local rank i the GPU i."""
     ranks = ranks_with_threads(topology, len(topology.gpus))

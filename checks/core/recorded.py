@@ -40,11 +40,16 @@ class Recorded(Hooks, rfm.RegressionTestPlugin):
         self.swept: list[dict[str, Any]] = []  # in a node sweep: the record of each of its places
 
     @property
+    def metered_rate(self) -> str:
+        """The name of the metric whose efficiency is measured with the energy; empty if there is none."""
+        return self.metered if isinstance(self.metered, str) else self.efficiency_of
+
+    @property
     def metering(self) -> Metering:
         """The meters of the partition, if the check measures energy."""
-        if not self.metered:
+        if not (self.metered or (self.metered is None and self.efficiency_of)):
             return Metering()
-        rates = [metric for metric in self.metrics if metric.name == self.metered]
+        rates = [metric for metric in self.metrics if metric.name == self.metered_rate]
         return metering_of(getattr(self, 'partition', None), self.trial_seconds, self.num_nodes, rates)
 
     def plan(self) -> Plan:

@@ -77,7 +77,10 @@ def copies_of(topology: Topology, kinds: Sequence[str]) -> dict[str, list[str]]:
 def faults_of(output: str, transfers: int, mib: int = MIB) -> list[str]:
     """Return one sentence for each sign that an output is not of so many transfers, all compared."""
     faults = [f'TransferBench says: {line.strip()[:150]}' for line in output.splitlines() if '[ERROR]' in line][:1]
-    rows = [match for match in map(_ROW.fullmatch, output.splitlines()) if match]
+    lines = [line for line in output.splitlines() if re.match(r' *Transfer +[0-9]', line)]
+    rows = [match for match in map(_ROW.fullmatch, lines) if match]
+    if broken := [line.strip() for line in lines if not _ROW.fullmatch(line)]:
+        faults.append(f'cannot parse row: expected GB/s, ms, bytes and ends of a transfer, found {broken[0][:80]!r}')
     if len(rows) != transfers or not re.search(rf'^ *Aggregate \(CPU\){_BAR}.*\n', output, re.MULTILINE):
         faults.append(f'expected {transfers} transfers and their aggregate, found {len(rows)} transfers')
     for row in rows:

@@ -115,8 +115,8 @@ def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
     first, *lines = output.splitlines() or ['']
     labels = [*(f'device_{device}_[GFLOPS]' for device in range(devices)), 'timestamp_[sec]']
     if first.split() != labels:
-        number = len(re.findall(r'device_\d+_', first))
-        return [f'expected the rates of {devices} devices, found those of {number}: {first.strip()[:80]!r}']
+        of_devices = ' to '.join(dict.fromkeys([labels[0], labels[-2]]))
+        return [f'expected the columns {of_devices} and {labels[-1]}, found {first.strip()[:80]!r}']
     rows = rows_of(output)
     if len(rows) != len(lines) or any(len(row) != devices + 1 for row in rows):
         return [f'cannot parse row: expected {devices} rates and a time in each of {len(lines)} lines']

@@ -5,17 +5,15 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.nodes import Models, OnNodes, models_for
-from checks.core.placement import Execution, Placement, cpus_of_devices
+from checks.core.nodes import OnNodes
+from checks.core.placement import Execution, Placement, cpus_of_devices, gpu_of_ranks
 from checks.core.reading.causes import Run
 from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
 from checks.core.topology import Topology, node_counts
 from checks.gpu import xccl_output as xccl
-from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 
-MODELS: Models = {'cuda': ('nccl-tests', '', NVIDIA.arch), 'rocm': ('rccl-tests', '', AMD.arch)}
 LOG = 'nccl.%h.%p'  # host and process; a log on standard output would break the rows of rank 0
 
 
@@ -28,7 +26,7 @@ class XcclTests(OnNodes, Benchmark):
 
     descr = 'NCCL or RCCL collectives'
     last_run = 'not yet on a GPU'
-    valid_prog_environs = [f'+{feature}' for feature, *_ in MODELS.values()]
+    valid_prog_environs = ['+nccl-tests', '+rccl-tests']
     mpi = True
     dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
     usual_spread = 0.02  # a guess: no source has several sessions
@@ -37,18 +35,17 @@ class XcclTests(OnNodes, Benchmark):
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:
-        gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
-        return super().supports(topology) and gpus * self.nodes > 1
+        able = bool(gpu_of_ranks(topology))
+        return super().supports(topology) and able and len(topology.gpus) * self.nodes > 1
 
     @run_after('setup')
     def place(self):
-        (gpu,) = models_for(self.topology, MODELS)
         gpus = range(len(self.topology.gpus))  # each rank sees all, and takes that of its local rank
         self.placement = Placement(
             len(gpus),
             cpus_of_devices(self.topology),
             devices=(tuple(gpus),) * len(gpus),
-            gpu=gpu,
+            gpu=gpu_of_ranks(self.topology),
             must_carry=self.topology.nics,
         )
         self.ranks = len(gpus) * self.num_nodes

@@ -46,6 +46,10 @@ LARGEST = 2**30
 ITERATIONS, WARMUPS = 20, 5
 SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
 _NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{2})?)'
+# The lines above the rows: the columns, to which an option of rccl-tests adds some, and their units
+_OF_A_WAY = ['time', 'algbw', 'busbw', '#wrong']
+_COLUMNS = ['size', 'count', 'type', 'redop', 'root', *_OF_A_WAY, *_OF_A_WAY]
+_UNITS = ['(B)', '(elements)', *['(us)', '(GB/s)', '(GB/s)'] * 2]
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
 _ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +([a-z]\w+) +([a-z]+) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
@@ -144,6 +148,18 @@ def metrics_of(collective: str, sizes: Sequence[int], ranks: int, peak: float | 
     ]  # fmt: skip
 
 
+def column_faults(output: str) -> list[str]:
+    """Return a sentence if the columns, or their units, are not those of the rows."""
+    lines = [line[1:].split() for line in output.splitlines() if line.startswith('#')]
+    faults = []
+    for sign, words in (('busbw', _COLUMNS), ('(elements)', _UNITS)):
+        found = [line for line in lines if sign in line]
+        if [line[: len(words)] for line in found] != [words]:
+            shown = '; '.join(' '.join(line) for line in found) or 'none'
+            faults.append(f'expected the columns {" ".join(words)}, found {shown}')
+    return faults
+
+
 def faults_of(
     output: str, collective: str, sizes: Sequence[int], ranks: int, kinds: Collection[tuple[str, str]] = KINDS
 ) -> list[str]:
@@ -154,7 +170,8 @@ def faults_of(
     lines, rows = output.splitlines(), rows_of(output, sizes)
     broken = [line for line in lines if re.match(r' *[0-9]', line) and not _ROW.fullmatch(line)]
     broken += [lines[row.line - 1] for row in rows if row.kind not in kinds]
-    faults = [f'cannot parse row: expected size, count, type, ..., found {line[:80]!r}' for line in broken]
+    faults = column_faults(output)
+    faults += [f'cannot parse row: expected size, count, type, ..., found {line[:80]!r}' for line in broken]
     verdicts = re.findall(r'^# Out of bounds values : (.*?) *$', output, re.MULTILINE)
     if verdicts != ['0 OK']:
         faults.append(f'expected one line "Out of bounds values : 0 OK", found {verdicts or "none"}')
@@ -258,8 +275,6 @@ def version_of(log: str) -> str:
 
 # Saved outputs, also of several runs
 
-_OF_A_WAY = ['time', 'algbw', 'busbw', '#wrong']
-_COLUMNS = ['size', 'count', 'type', 'redop', 'root', *_OF_A_WAY, *_OF_A_WAY]
 _PROGRAM = re.compile(rf'\b({"|".join(FACTORS)})_perf')
 _ASKED = r'^# nThread .* minBytes ([0-9]{1,15}) maxBytes ([0-9]{1,15}) step: ([0-9]{1,15})\((factor|bytes)\)'
 _MOST_SIZES = 10_000
@@ -276,9 +291,8 @@ def read_saved(path: Path) -> Iterator[Measurement | str]:
 
 def _run(part: Part) -> Iterator[Result]:
     output = part.output
-    for columns in re.findall(r'^# +(size +count .*)', output, re.MULTILINE):
-        if columns.split()[: len(_COLUMNS)] != _COLUMNS:
-            raise ValueError(f'expected the columns {" ".join(_COLUMNS)}, found {" ".join(columns.split())}')
+    if ' busbw ' in output and (unknown := column_faults(output)):  # without, it ended before its first row
+        raise ValueError(unknown[0])
     named = _PROGRAM.findall(output)[:1] or _PROGRAM.findall(part.above)[-1:] or _PROGRAM.findall(part.file)[:1]
     named = named or [name for name in FACTORS if name in part.file][:1]
     if not named:

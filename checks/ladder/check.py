@@ -6,22 +6,23 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 import plumbline
 from checks.core.benchmark import Benchmark
-from checks.core.nodes import OSU_MODELS, models_for
-from checks.core.placement import LISTS, Placement, cpus_of_devices, one_rank_on
+from checks.core.placement import LISTS, Placement, cpus_of_devices, gpu_of_ranks, one_rank_on
 from checks.core.reading.causes import Run
 from checks.core.reading.metrics import Metric, series_of
 from checks.core.topology import Topology, on_this_system
 from checks.ladder.judge import rounds_within, seconds_of
 from plumbline.causes import Cause
-from plumbline.record import Dim, Record
+from plumbline.record import Dim, Record, Sample
 from plumbline.site.locations import locations
 
 # Launcher -> command that starts ranks on some nodes of a job while others run
@@ -68,14 +69,71 @@ def rails_of(topology: Topology, buffers: str) -> tuple[list[Placement], Placeme
             for number, nic in enumerate(topology.nics or (None,))
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
-    (gpu,), cores = models_for(topology, OSU_MODELS), cpus_of_devices(topology)
+    gpu, cores = gpu_of_ranks(topology), cpus_of_devices(topology)
     rails = [Placement(1, (its,), devices=((device,),), gpu=gpu, gpu_buffers=True) for device, its in enumerate(cores)]
     within = Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu, gpu_buffers=True)
     return rails, within if cores[1:] else None
 
 
-def copy_modules(stage: Path):
-    """Copy the needed files of the suite into the case's folder."""
+class Ladder(NamedTuple):
+    """A ladder over `nodes`: `rounds` of pairs on each of `rails`, with a rank of each; two ranks `within` a node."""
+
+    nodes: int
+    rails: Sequence[Placement]
+    within: Placement | None
+    rounds: int
+
+    def __str__(self) -> str:
+        return f'rails {len(self.rails)}, rounds {self.rounds} of {self.nodes // 2} pairs'
+
+    def metrics(self, peak: float | None) -> list[Metric]:
+        """Return its metrics. `peak`: of a rail in B/s, where the site states it."""
+        # An allreduce sends all bytes at least once from each node
+        of_group = peak and peak * 2 * (self.nodes - 1) / self.nodes
+        return [
+            *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
+            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(len(self.rails))}, peak=peak),
+            Metric('group_bandwidth', 'MB/s', 'higher', peak=of_group),
+            Metric('good_nodes', '1', 'higher', judged=False),
+        ]  # fmt: skip
+
+    def plan(
+        self, topology: Topology, options: Sequence[str], places: Mapping[str, Iterable[str]], tolerance: float
+    ) -> dict[str, Any]:
+        """Return the plan that ``on_node.py`` reads, of JSON types. `options`: of the launcher."""
+        size, repeat, gpu = PAIR_BYTES, ['-i', '20', '-x', '2'], self.rails[0].gpu
+        device = ['-d', gpu] if gpu else []
+        return {
+            'start': shlex.split(' '.join([STARTS[topology.launcher], *options])),
+            'cpus': len(topology.all_cpus),
+            'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
+            'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
+            'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
+            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': SECONDS,
+            'places': {node: sorted(names) for node, names in places.items()},
+            'limit': PAIR_SECONDS, 'tolerance': tolerance,
+        }  # fmt: skip
+
+
+def samples_of(printed: str, nodes: int, names: str) -> Iterator[tuple[str, dict[str, str], Sample]]:
+    """Yield metric, dims and sample of what a ladder printed: of each pair, each node, and the largest group.
+
+    `nodes`, `names`: all nodes of the job.
+    """
+    for rail, pair, value in PAIR.findall(printed):
+        if float(value):
+            yield 'pair_bandwidth', {'rail': rail}, (1, pair, float(value))
+    for node, value in WITHIN.findall(printed):
+        if float(value):
+            yield 'loopback_bandwidth', {}, (1, node, float(value))
+    for number, bandwidth in LARGEST_GROUP.findall(printed)[-1:]:
+        yield 'group_bandwidth', {}, (1, names, float(bandwidth))
+        yield 'good_nodes', {}, (1, names, int(number) / nodes)
+
+
+def write_files(stage: Path, plan: dict[str, Any]):
+    """Write the plan of the ladder into the case's folder, and copy the files of the suite that the job needs."""
+    (stage / 'ladder.json').write_text(json.dumps(plan))
     here = Path(__file__).parent
     shutil.copy(here / 'on_node.py', stage / 'ladder.py')
     for name in MODULES:
@@ -104,55 +162,30 @@ class NodeLadder(Benchmark):
     dims, printed = {'rail': Dim('name')}, ''
 
     def supports(self, topology: Topology) -> bool:
-        able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
+        able = self.buffers == 'host' or bool(gpu_of_ranks(topology))
         return able and self.nodes in node_counts_of(topology)
 
     @run_after('init')
     def choose(self):
-        of_devices = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
-        self.valid_prog_environs = ['+osu'] if self.buffers == 'host' else of_devices
+        self.valid_prog_environs = ['+osu'] if self.buffers == 'host' else ['+osu-cuda', '+osu-rocm']
         self.num_nodes = min(self.nodes or 1, self.most_nodes or self.nodes or 1)
         self.tags = {'mpi', 'acceptance'} | ({'nightly'} if self.num_nodes <= EVERY_NIGHT else set())
 
     @run_after('setup')
     def place(self):
-        self.rails, self.within = rails_of(self.topology, self.buffers)
-        self.placement, rails = self.rails[0], len(self.rails)
-        self.rounds = rounds_within(self.num_nodes, rails, SECONDS)
-        self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
-        self.estimates.append(seconds_of(self.num_nodes, self.rounds))
-        # An allreduce sends all bytes at least once from each node
-        rail = self.partition.network_peak(self.placement.carriers or ())
-        of_group = rail and rail * 2 * (self.num_nodes - 1) / self.num_nodes
-        self.metrics = [
-            *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
-            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': range(rails)}, peak=rail),
-            Metric('group_bandwidth', 'MB/s', 'higher', peak=of_group),
-            Metric('good_nodes', '1', 'higher', judged=False),
-        ]  # fmt: skip
-
-    def ladder(self):
-        """Return the plan of the ladder that ``on_node.py`` reads, of JSON types."""
-        size, repeat = PAIR_BYTES, ['-i', '20', '-x', '2']
-        device = ['-d', self.placement.gpu] if self.placement.gpu else []
-        return {
-            'start': shlex.split(' '.join([STARTS[self.topology.launcher], *self.job.launcher.options])),
-            'cpus': len(self.topology.all_cpus),
-            'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
-            'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
-            'rails': [rail.env_vars for rail in self.rails], 'within': self.within and self.within.env_vars,
-            'lists': list(LISTS.values()), 'rounds': self.rounds, 'seconds': SECONDS,
-            'places': {node: sorted(places) for node, places in locations(self.site.name).items()},
-            'limit': PAIR_SECONDS, 'tolerance': self.tolerance,
-        }  # fmt: skip
+        rails, within = rails_of(self.topology, self.buffers)
+        rounds = rounds_within(self.num_nodes, len(rails), SECONDS)
+        self.ladder = Ladder(self.num_nodes, rails, within, rounds)
+        self.placement, self.provenance['ladder'] = rails[0], str(self.ladder)
+        self.estimates.append(seconds_of(self.num_nodes, rounds))
+        self.metrics = self.ladder.metrics(self.partition.network_peak(self.placement.carriers or ()))
 
     def job_spec(self):
         """Start the ladder on the first node as it is: it starts the ranks, each through rank.sh."""
         self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
         spec = replace(super().job_spec(), through_rank=False)
-        # Written after the spec, as no execution needs a copy of these
-        Path(self.stagedir, 'ladder.json').write_text(json.dumps(self.ladder()))
-        copy_modules(Path(self.stagedir))
+        plan = self.ladder.plan(self.topology, self.job.launcher.options, locations(self.site.name), self.tolerance)
+        write_files(Path(self.stagedir), plan)  # after the spec, as no execution needs a copy of these
         return spec
 
     def sanity_faults(self, run: Run) -> list[str]:
@@ -166,14 +199,6 @@ class NodeLadder(Benchmark):
             self.result.provenance['named'] = json.dumps(named)  # from which incidents are made
 
     def derive(self, record: Record) -> None:
-        """Add the samples that the ladder printed: of each pair, each node and the largest group."""
-        for rail, pair, value in PAIR.findall(self.printed):
-            if float(value):
-                series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
-        for node, value in WITHIN.findall(self.printed):
-            if float(value):
-                series_of(record, 'loopback_bandwidth').samples.append((1, node, float(value)))
-        nodes = ','.join(self.job.nodelist or [])
-        for number, bandwidth in LARGEST_GROUP.findall(self.printed):
-            series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
-            series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / self.num_nodes)]
+        """Add the samples that the ladder printed."""
+        for metric, dims, sample in samples_of(self.printed, self.num_nodes, ','.join(self.job.nodelist or [])):
+            series_of(record, metric, **dims).samples.append(sample)

@@ -72,7 +72,7 @@ class BabelStream(Benchmark):
 class BabelStreamOnHost(BabelStream):
     """One process that may use the whole node; OpenMP places its threads."""
 
-    metered = 'bandwidth'
+    efficiency_of = 'bandwidth'
     valid_prog_environs = ['+babelstream-omp']
     executable = 'omp-stream'
 

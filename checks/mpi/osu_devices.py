@@ -13,21 +13,17 @@ from statistics import fmean
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.core.nodes import OSU_MODELS, OnNodes, models_for
-from checks.core.placement import Placement, cpus_of_devices
-from checks.core.reading.causes import said
+from checks.core.nodes import OnNodes
+from checks.core.placement import Placement, cpus_of_devices, gpu_of_ranks
+from checks.core.reading.causes import Run, said
 from checks.core.reading.metrics import Metric, Of
 from checks.core.reading.outputs import text_of
-from checks.core.reading.trials import Run
 from checks.core.topology import Topology, gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu import Osu
 from plumbline.record import Dim
 from plumbline.site.mpi import FAMILIES
 
-# Memory of the two ranks. Host: near the cores of the first device. Managed: CUDA's unified memory, at first on the
-# device.
-WITHIN_A_NODE, BETWEEN_NODES = ['device-device', 'host-device', 'managed-managed'], ['device-device', 'host-host']
 HOST = 'host_buffers'  # the run whose times show whether MPI stages the buffers of GPUs
 # Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
 STAGED_WITHIN, STAGED_BETWEEN = 4 * 2**20, 64 * 1024
@@ -64,21 +60,15 @@ def device_errors_of(errors: str) -> list[str]:
     return [f'{cause}: {match[0]}' for cause, match in matches.items() if match]
 
 
-def able(topology: Topology) -> bool:
-    """Return True if a node has GPUs and each can have a rank."""
-    return bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
-
-
 class OsuOnDevices(Osu):
     """Ranks with a GPU each, whose buffers are in its memory."""
 
     last_run = 'not yet on a GPU'
-    valid_prog_environs = [f'+{feature}' for feature, *_ in OSU_MODELS.values()]
+    valid_prog_environs = ['+osu-cuda', '+osu-rocm']
 
     @property
     def gpu(self) -> str:
-        (gpu,) = models_for(self.topology, OSU_MODELS)
-        return gpu
+        return gpu_of_ranks(self.topology)
 
     def sanity_faults(self, run: Run) -> list[str]:
         """Say also why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
@@ -140,17 +130,18 @@ class OsuOfPairs(OsuOnDevices):
 
 
 class OsuDevices(OsuOfPairs):
-    """Two GPUs of a node. In `host-device`, the memory of the host is near the cores of the first device."""
+    """Two GPUs of a node. Memory of the host is near the cores of the first device; `managed` is CUDA's unified memory,
+    at first on the device.
+    """
 
-    buffers = parameter(WITHIN_A_NODE, loggable=True)
+    buffers = parameter(['device-device', 'host-device', 'managed-managed'], loggable=True)
     link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
     trial_seconds = 10  # of a pair
 
     def supports(self, topology: Topology) -> bool:
-        managed = self.buffers == 'managed-managed'
-        known = not managed or 'cuda' in models_for(topology, OSU_MODELS)
-        return able(topology) and known and bool(gpu_pairs(topology, self.link_class, self.pairs))
+        able = ('cuda',) if self.buffers == 'managed-managed' else ('cuda', 'rocm')
+        return gpu_of_ranks(topology) in able and bool(gpu_pairs(topology, self.link_class, self.pairs))
 
     @run_after('init')
     def choose_modes(self):
@@ -207,12 +198,12 @@ class OsuDeviceRails(OsuOfPairs):
     trials = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     trial_seconds = 30  # of a pair
     num_nodes = 2
-    buffers = parameter(BETWEEN_NODES, loggable=True)
+    buffers = parameter(['device-device', 'host-host'], loggable=True)
     rail = parameter(['same', 'cross'], loggable=True)
 
     def supports(self, topology: Topology) -> bool:
-        crosses = len(topology.gpus) > 1 and len(topology.nics) != 1
-        return topology.nodes_of_partition > 1 and able(topology) and (crosses or self.rail == 'same')
+        able, crosses = bool(gpu_of_ranks(topology)), len(topology.gpus) > 1 and len(topology.nics) != 1
+        return topology.nodes_of_partition > 1 and able and (crosses or self.rail == 'same')
 
     @property
     def compared(self):
@@ -235,7 +226,8 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
     nodes = parameter(node_counts())
 
     def supports(self, topology: Topology) -> bool:
-        return super().supports(topology) and able(topology) and len(topology.gpus) * self.nodes > 1
+        able = bool(gpu_of_ranks(topology))
+        return super().supports(topology) and able and len(topology.gpus) * self.nodes > 1
 
     def placements(self):
         devices = tuple((device,) for device in range(len(self.topology.gpus)))

@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from checks.core.reading.metrics import Metric
-from checks.core.reading.saved import Part, Result, results_of
+from checks.core.reading.outputs import MIB
+from checks.core.reading.saved import Part, Result, begins, results_of
 from plumbline.machine.vendors import VENDORS
 from plumbline.measurement import Measurement
 
 NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
-MIB = 2**20
 # Most bytes that a rank sends in a collective: twice this for 128 ranks fits into 16 GiB. Above 512 MiB OSU omits
 # sizes.
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 MEMORY = {'host': 'H', 'device': 'D', 'managed': 'MD'}  # of a rank, by OSU's letters
-
-
 _HEADERS = {'us': r'(?:Avg )?Latency ?\(us\)', 'MB/s': r'Bandwidth \(MB/s\)'}  # 10^6 bytes
 _ONE_SIDED: dict[str, Any] = {
     'options': ('-w', 'allocate', '-s', 'flush'),
@@ -160,10 +157,9 @@ def faults_of(
 
 def time_of(name: str, output: str, size: int) -> float | None:
     """Return the time of a message of `size` bytes in µs, as osu_latency or osu_bw printed it; None without one."""
-    row = re.search(rf'^{size} +({NUMBER})\b', output, re.MULTILINE)
-    if not row or not float(row[1]):
-        return None
-    return float(row[1]) if PROGRAMS[name].unit == 'us' else size / float(row[1])
+    (metric,) = metrics_of(name, [size])
+    value = next(iter(metric.reading_of(output).values.values()), None)
+    return value if value is None or metric.unit == 'us' else size / value
 
 
 def _buffers_line(buffers: Sequence[str]) -> str:
@@ -193,7 +189,8 @@ def errors_of(errors: str) -> list[str]:
 
 # Saved outputs, also several in one file
 
-_BANNER = re.compile(r'^# OSU (?P<title>.*) v[0-9][0-9.]*$\n?', re.MULTILINE)
+# osu_mbw_mr 6.0 to 7.2 prints its banner twice
+_BANNER = r'^(?P<banner># OSU (?P<title>.*) v[0-9][0-9.]*$\n?)(?P=banner)?'
 _HINT = 'it was cut off, or -m asked for others; then its command belongs above the output, as set -x prints it'
 # What -f adds to the mean of a collective
 _FULL_HEADER = re.compile(
@@ -210,18 +207,11 @@ def read_saved(path: Path) -> Iterator[Measurement | str]:
     Each size that the program prints by default is expected; if a line above its output has the command, as ``set -x``
     prints it, each size that ``-m`` asks for there. That command is a param: the output does not say where ranks ran.
     """
-    yield from results_of(path, _begins, '# OSU MPI Latency Test v7.4', _run)
-
-
-def _begins(text: str) -> list[int]:
-    """Return where the programs' banners are; osu_mbw_mr 6.0 to 7.2 prints its own twice."""
-    banners = list(_BANNER.finditer(text))
-    again = [one.end() == two.start() and one[0].strip() == two[0].strip() for one, two in pairwise(banners)]
-    return [banner.start() for banner, repeats in zip(banners, [False, *again], strict=False) if not repeats]
+    yield from results_of(path, begins(_BANNER), '# OSU MPI Latency Test v7.4', _run)
 
 
 def _run(part: Part) -> Iterator[Result]:
-    title = _BANNER.match(part.output)
+    title = re.match(_BANNER, part.output, re.MULTILINE)
     name, gpu = _program_titled(title['title'] if title else '')
     output = _FULL_ROW.sub(r'\g<kept>', _FULL_HEADER.sub(r'\1', part.output))
     sizes, ranks = _sizes(name, part.above), 2

@@ -36,18 +36,20 @@ class Pattern(NamedTuple):
     strided: bool = False  # ranks take turns within the file
     share: float = 1
 
-    def of_rank(self, of_node: float, ranks: int) -> tuple[int, int]:
-        """Return the bytes of a block and the segments of each rank."""
+    def asked(self, api: str, files: str, of_node: float, ranks: int, direct: bool) -> tuple[list[str], dict[str, Any]]:
+        """Return IOR's options, and what its summary then says of them; of so many bytes and ranks of a node."""
         share = of_node * self.share
         of_rank = (share if self.share == 1 else min(share, LARGEST_SMALL)) / ranks
         transfers = max(1, int(of_rank / self.transfer))
-        return (self.transfer, transfers) if self.strided else (transfers * self.transfer, 1)
-
-    def options(self, api: str, block: int, segments: int, direct: bool) -> list[str]:
+        block, segments = (self.transfer, transfers) if self.strided else (transfers * self.transfer, 1)
         words = f'-a {api} -t {self.transfer} -b {block} -s {segments} -C -g'.split()
         words += ['-F'] * self.file_per_process + ['-z'] * self.random + ['--posix.odirect'] * direct
         words += ['-c'] * (api != 'POSIX' and not self.file_per_process)  # collective, the purpose of MPI-IO
-        return [*words, '-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON']
+        summary = {
+            'API': api, 'transferSize': self.transfer, 'blockSize': block, 'segmentCount': segments,
+            'filePerProc': self.file_per_process, 'reorderTasks': True,  # each rank reads what another one wrote
+        }  # fmt: skip
+        return [*words, '-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON', '-o', files], summary
 
 
 MIB = 2**20
@@ -72,12 +74,11 @@ class IORBenchmark(StorageBenchmark):
     """
 
     executable = 'ior'
+    operations = ['write', 'read']
     dims = {'pattern': Dim('name'), 'access': Dim('name'), 'io': Dim('name')}
     usual_spread = Spread(SPREAD, floor=0.15)
     output = 'summary.json'
     repetitions = variable(int, value=3)
-
-    operations = ['write', 'read']
 
     def patterns(self) -> Iterable[tuple[str, bool]]:
         """Yield the name of each pattern, and whether by O_DIRECT."""
@@ -101,22 +102,20 @@ class IORBenchmark(StorageBenchmark):
         """Add the runs ``<name>[_direct]_write`` and ``..._read`` of a pattern; the last one removes the files."""
         pattern, files = PATTERNS[name], f'{name}{"_direct" * direct}'
         dims = {'pattern': name} | ({'io': 'direct'} if direct else {})
-        block, segments = pattern.of_rank(self.bytes_of_node(), self.placement.ranks_per_node)
-        words = [*pattern.options(self.api, block, segments, direct), '-o', in_job_directory(files)]
+        path, ranks = in_job_directory(files), self.placement.ranks_per_node
+        words, summary = pattern.asked(self.api, path, self.bytes_of_node(), ranks, direct)
         for operation in self.operations:
             run = f'{files}_{operation}'
             options = ['-w', '-e', *['-k'] * ('read' in self.operations)] if operation == 'write' else ['-r']
             # reading again would be answered by the cache, and IOR removes files after each repetition
             times = self.repetitions if operation == 'write' else 1
-            self.requested[run] = {
-                'operation': operation, 'API': self.api, 'transferSize': pattern.transfer, 'blockSize': block,
-                'segmentCount': segments, 'numTasks': self.ranks, 'nodes': self.num_nodes, 'repetitions': times,
-                'filePerProc': pattern.file_per_process, 'reorderTasks': True,  # each rank reads what another one wrote
+            self.requested[run] = summary | {
+                'operation': operation, 'numTasks': self.ranks, 'nodes': self.num_nodes, 'repetitions': times,
             }  # fmt: skip
-            drops = operation == 'read' and not direct and self.num_nodes == 1  # the cache of the node that wrote
-            before = f'storage_drop {HERE}/{files}*' if drops else ''
+            cached = operation == 'read' and not direct and self.num_nodes == 1  # by the node that wrote
+            before = f'storage_drop {HERE}/{files}*' if cached else ''
             self.runs[run] = Execution([*words, *options, '-i', str(times)], before=before)
-            if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
+            if not (cached and self.kind.own_cache):
                 self.metrics.append(metric_of(pattern.random, dims | {'access': operation}, run=run))
 
     def sanity_faults(self, run: Run) -> list[str]:

@@ -35,6 +35,10 @@ class Kind(NamedTuple):
     own_cache: bool = False  # beside the kernel's; cannot be emptied
     direct: bool = True  # O_DIRECT has an effect
 
+    def serves(self, nodes: int) -> bool:
+        """Return True if so many nodes share it; of a node sweep each must have its own: the guard expects one job."""
+        return (nodes == 1 or self.on_all_nodes) and (self.of_one_node or not swept_nodes())
+
 
 FILE_SYSTEM_KINDS = {
     'lustre': Kind('lustre', on_all_nodes=True),
@@ -79,6 +83,19 @@ def in_job_directory(path: str) -> ShellText:
     return ShellText(f'{HERE}/{path}')
 
 
+def opening(storage: FileSystem, kind: Kind, need_bytes: float, need_inodes: int, seconds: float) -> str:
+    """Return the command that opens the job's directory, if the file system has what it needs.
+
+    `seconds`: the age from which what is there was left behind by another job.
+    """
+    numbers = (
+        math.ceil(need_bytes / 1024), need_inodes, storage.max_percent_of_free, storage.min_percent_left, seconds,
+        storage.stripe_count or '', int(storage.stripe_size or 0) or '',
+    )  # fmt: skip
+    # The shell expands the path
+    return f'storage_open "{storage.path}" {shlex.join([kind.types, *map(str, numbers)])}'
+
+
 class StorageBenchmark(Benchmark):
     """A check with `file_system`, `nodes` and `size`: quick, nightly or full, of which only full uses several nodes.
 
@@ -93,10 +110,8 @@ class StorageBenchmark(Benchmark):
 
     def supports(self, topology: Topology) -> bool:
         file_system = topology.file_systems.get(self.file_system)
-        if file_system is None or (self.nodes > 1 and not FILE_SYSTEM_KINDS[file_system.kind].on_all_nodes):
+        if file_system is None or not FILE_SYSTEM_KINDS[file_system.kind].serves(self.nodes):
             return False
-        if swept_nodes() and not FILE_SYSTEM_KINDS[file_system.kind].of_one_node:
-            return False  # the guard expects one job on a file system, not one from each node
         return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
 
     @run_after('init')
@@ -131,15 +146,9 @@ class StorageBenchmark(Benchmark):
     @run_before('run')
     def work_in_a_directory_of_its_own(self):
         """Open the directory after the stack was activated, close it after the last trial."""
-        site = self.storage
         seconds = 86400 + self.trials * self.trial_time_limit  # what is there a day after the job, the job left behind
-        numbers = (
-            math.ceil(self.need_bytes / 1024), self.need_inodes, site.max_percent_of_free, site.min_percent_left,
-            seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',
-        )  # fmt: skip
-        words = shlex.join([self.kind.types, *map(str, numbers)])
-        # The shell expands the path
-        self.prerun_cmds = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
+        opens = opening(self.storage, self.kind, self.need_bytes, self.need_inodes, seconds)
+        self.prerun_cmds = ['source ./storage.sh', opens]
         self.postrun_cmds = ['storage_close']
 
     def sanity_faults(self, run: Run) -> list[str]:

@@ -11,6 +11,8 @@ import reframe.utility.sanity as sn
 from described_nodes import GPUS, TWO
 from reading import measured, plan_of
 from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.fields import make_convertible
+from rows import each_row
 from scratch import ROOT
 
 from checks.core.bounds import limits_of
@@ -298,6 +300,29 @@ def test_a_job_has_its_ranks_and_time_limit(placed, check, hooks, fields, ranks,
 def test_a_metered_metric_that_the_check_lacks_is_named(placed):
     with pytest.raises(SanityError, match='metered=ture: expected true, false, or a metric'):
         placed('OpenSSLSpeed', 'choose_budget choose_runs', trials=2, metered='ture').assemble_job()
+
+
+@each_row('stated', ['', 'true', '1', 'false', 'seconds'])
+@each_row(
+    ('check', 'rates'),
+    [('HPL', ['gflops']), ('HPCG', ['gflops']), ('BabelStreamHost', ['bandwidth']), ('Gemm', []), ('Fft', [])],
+)
+def test_what_a_run_says_of_metering_leaves_a_check_its_efficiency(classes, stated, check, rates):
+    """As `-S metered=true` sets it, of which ReFrame makes what the variable's types allow."""
+    cls = classes[check]
+    own = cls._rfm_var_space['metered'].default_value
+    cls.setvar('metered', make_convertible(stated) if stated else own)
+    try:
+        case = cls(variant_num=0)
+    finally:
+        cls.setvar('metered', own)
+    case.partition = SimpleNamespace(energy={'rapl': {'boundary': 'package', 'accuracy': 0.05}}, entry={})
+    case.metrics = [Metric(name, 'GB/s', 'higher') for name in ('gflops', 'bandwidth', 'seconds')]
+    case.trial_seconds = 15
+    expected = {'seconds': ['seconds'], 'false': []}.get(stated, rates)
+    assert [metric.name for metric in case.metering.rates] == expected
+    usually = bool(rates) or check == 'Gemm'
+    assert bool(case.metering.meters) is (stated != 'false' if stated else usually)
 
 
 def test_a_stack_is_brought_up_before_a_run_and_not_before_a_dry_one(placed, monkeypatch):

@@ -43,12 +43,24 @@ def test_of_the_whole_rows_of_an_output_the_one_in_the_middle_counts():
 
 
 @each_row(('devices', 'seconds', 'says'), [
-    (4, 3, 'expected the rates of 4 devices, found those of 2'),
+    (4, 3, "expected the columns device_0_[GFLOPS] to device_3_[GFLOPS] and timestamp_[sec], found 'device_0_"),
     (2, 4, 'expected at least 4'),
 ])  # fmt: skip
 def test_another_number_of_devices_or_a_shorter_run_is_named(devices, seconds, says):
     (fault,) = gemm.coral_faults(CORAL, devices, seconds)
     assert says in fault
+
+
+@each_row(('old', 'new'), [
+    ('device_0_[GFLOPS] device_1_[GFLOPS]', 'device_1_[GFLOPS] device_0_[GFLOPS]'),
+    ('device_1_[GFLOPS] timestamp_[sec]', 'timestamp_[sec] device_1_[GFLOPS]'),
+    (' timestamp_[sec]', ''),
+    ('device_1_[GFLOPS]', 'device_1_[TFLOPS]'),
+])  # fmt: skip
+def test_columns_of_another_order_or_unit_are_a_fault(old, new):
+    (fault,) = gemm.coral_faults(CORAL.replace(old, new, 1), 2, 3)
+    first = CORAL.replace(old, new, 1).splitlines()[0].strip()
+    assert fault.endswith(f'to device_1_[GFLOPS] and timestamp_[sec], found {first!r}')
 
 
 @given(st.data())

@@ -153,8 +153,8 @@ def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
     case = case_on('NodeLadder', HOSTS, 'choose choose_budget place', nodes=16, buffers='host')
     assert (case.valid_prog_environs, case.placement.gpu_buffers) == (['+osu'], False)
     # mlx5_0 is near the second domain, mlx5_1 near the first; within a node, its first and its last core
-    assert case.rails == [Placement(1, ((4,),), nics=(('mlx5_0',),)), Placement(1, ((0,),), nics=(('mlx5_1',),))]
-    assert case.within == one_rank_on((0, 7)) and case.placement is case.rails[0]
+    assert case.ladder.rails == [Placement(1, ((4,),), nics=(('mlx5_0',),)), Placement(1, ((0,),), nics=(('mlx5_1',),))]
+    assert case.ladder.within == one_rank_on((0, 7)) and case.placement is case.ladder.rails[0]
     assert [(one.name, one.unit, one.better, one.judged) for one in case.metrics] == [
         ('loopback_bandwidth', 'MB/s', 'higher', True), ('pair_bandwidth', 'MB/s', 'higher', True),
         ('group_bandwidth', 'MB/s', 'higher', True), ('good_nodes', '1', 'higher', False),
@@ -162,17 +162,14 @@ def test_rails_and_metrics_of_a_ladder_over_hosts(case_on):
     assert len(case.metrics[1].points()) == 2
 
 
-def test_the_plan_of_a_ladder_over_gpus(case_on, monkeypatch):
-    monkeypatch.setattr(check, 'locations', lambda site: {'n2': {'rack r1', 'switch s1'}})
+def test_the_plan_of_a_ladder_over_gpus(case_on):
     case = case_on('NodeLadder', DEVICES, 'choose choose_budget place', nodes=4, buffers='device')
-    case._job = SimpleNamespace(launcher=SimpleNamespace(options=['--mpi=pmix']))
-    case.site = SimpleNamespace(name='box')
     visible = {'PLUMBLINE_GPU': 'cuda', 'PLUMBLINE_VISIBLE': 'CUDA_DEVICE_ORDER=PCI_BUS_ID,CUDA_VISIBLE_DEVICES'}
     rails = [
         {'OMP_NUM_THREADS': '1', **visible, 'PLUMBLINE_CPUS': cpus, 'PLUMBLINE_DEVICES': f'{device}'}
         for device, cpus in enumerate(['0,1', '2,3', '4,5', '6,7'])
     ]
-    assert case.ladder() == {
+    assert case.ladder.plan(DEVICES, ['--mpi=pmix'], {'n2': {'rack r1', 'switch s1'}}, case.tolerance) == {
         'start': [
             'srun', '--overlap', '--nodes={count}', '--nodelist={nodes}', '--ntasks={ranks}',
             '--ntasks-per-node={each}', '--kill-on-bad-exit=1', '--mpi=pmix',

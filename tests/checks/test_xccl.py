@@ -77,6 +77,34 @@ def test_rows_without_the_last_lines_are_no_whole_run(recorded):
     assert 'elements of 4 of 4 sizes were not checked' in fault
 
 
+@each_row(('old', 'new', 'found'), [
+    ('time   algbw', 'algbw   time', 'size count type redop root algbw time busbw #wrong time algbw busbw #wrong'),
+    ('root     time', 'time', 'size count type redop time algbw busbw #wrong time algbw busbw #wrong'),
+    ('size         count', 'count         size', 'count size type'),
+    ('(us)  (GB/s)  (GB/s)            (us)', '(ms)  (GB/s)  (GB/s)            (us)', '(B) (elements) (ms) (GB/s)'),
+    ('(us)  (GB/s)  (GB/s)            (us)', '(GB/s)  (us)  (GB/s)            (us)', '(B) (elements) (GB/s) (us)'),
+    ('#       size ', '# ', 'found count type redop'),
+    ('#       size         count', 'rank 3: size count', 'found none'),
+    ('#        (B)    (elements)', '# (B)  (elements) (GB/s)\n# (B) (elements)', '(GB/s); (B)'),
+])  # fmt: skip
+def test_columns_of_other_names_or_units_are_a_fault(old, new, found):
+    run = 'rccl-tests-all_reduce-8-ranks'
+    collective, ranks, sizes, _ = RUNS[run]
+    assert old in text_of(run)
+    (fault,) = xccl.faults_of(text_of(run).replace(old, new, 1), collective, sizes, ranks)
+    assert fault.startswith('expected the columns ') and found in fault
+
+
+def test_rows_are_known_by_their_size_in_any_order_and_none_is_lost():
+    run = 'rccl-tests-all_reduce-8-ranks'
+    lines = text_of(run).splitlines(keepends=True)
+    at = [number for number, line in enumerate(lines) if re.match(' *[0-9]', line)]
+    for number in at:
+        assert outcome(run, ''.join(lines[:number] + lines[number + 1 :])) is None
+    lines[at[0]], lines[at[-1]] = lines[at[-1]], lines[at[0]]
+    assert outcome(run, ''.join(lines)) == outcome(run, text_of(run))
+
+
 @each_row(('old', 'new', 'says'), [
     ('313.66      0', '313.66      3', '1073741824 bytes: wrong elements out of place 3, in place 0'),
     ('313.36      0', '313.36    N/A', 'elements of 1 of 31 sizes were not checked'),

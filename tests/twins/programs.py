@@ -169,6 +169,9 @@ def xccl(name, words):
     for rank in range(RANKS):
         _, _, pci, _, model = seen[rank % each % len(seen)]
         print(f'#  Rank {rank:2d} Group  0 Pid 9 on {NODES[rank // each]} device {rank % each:2d} [{pci[:-2]}] {model}')
+    way, units = 'time   algbw   busbw  #wrong', '(us)  (GB/s)  (GB/s)        '
+    print(f'#       size         count      type   redop    root     {way}     {way}')
+    print(f'#        (B)    (elements)                               {units}     {units}')
     factor = FACTORS.get(collective, lambda n: (n - 1) / n)(RANKS)
     kind = 'sum' if 'reduce' in collective else 'none'
     size = int(words[1])

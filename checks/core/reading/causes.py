@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.core.reading import signatures
-from checks.core.reading.outputs import LONGEST, first_words, last_words, text_of
+from checks.core.reading.outputs import LONGEST, first_words, last_words, own_words, text_of
 from plumbline.causes import Cause
 
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
@@ -113,9 +113,9 @@ def what_it_said(errors: str, output: str, environ: str, code: int | None) -> Ca
 
     `code`: the exit code, used if no line is known.
     """
-    own = next((line for line in errors.splitlines() if line.startswith('plumbline: ')), '')
+    own = next(iter(own_words(errors)), '')
     if own and not signatures.of_text(own, environ):
-        return Cause('refused', '', detail=f': {own.removeprefix("plumbline: ")}')
+        return Cause('refused', '', detail=f': {own}')
     errors, output = (f'{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}' for text in (own or errors, output))
     if meaning := signatures.of_text(errors, environ) or signatures.of_text(output, environ):
         shown = f': {meaning.means} ("{meaning.line[:LONGEST]}")'
@@ -204,7 +204,7 @@ def of_output(output: str, times: set[int], name: str) -> str:
     """
     if not output.strip():
         return f'it ended with exit code 0 and left an empty {name}'
-    if len(times) == 1 and (count := times.pop()) > 1:
+    if len(times) == 1 and (count := max(times)) > 1:
         return (
             f'its results are there {count} times: {count} programs wrote into one output, each as if it were alone; '
             'look whether launcher and program use the same MPI'

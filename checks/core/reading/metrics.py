@@ -39,11 +39,15 @@ class Of(NamedTuple):
     function: Callable[[list[float]], float]
     at: Mapping[str, object] = {}
 
-    def takes(self, dims: Pairs) -> bool:
-        """Return True if the series at `dims` counts."""
-        has = dict(dims)
+    def points(self, metrics: Sequence[Metric]) -> list[Pairs]:
+        """Return the dims of the series that count, of those that `metrics` read from an output."""
         wanted = {dim: of if isinstance(of, (list, tuple)) else [of] for dim, of in self.at.items()}
-        return all(has.get(dim, '') in map(str, values) for dim, values in wanted.items())
+        read = [point for each in metrics if each.name == self.metric and not each.computed for point in each.points()]
+        return [
+            point
+            for point in read
+            if all(dict(point).get(dim, '') in map(str, values) for dim, values in wanted.items())
+        ]
 
 
 class Spread(NamedTuple):
@@ -233,19 +237,12 @@ def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float])
     return [(trial, nodes[trial], function([each[trial] for each in measured])) for trial in trials]
 
 
-def is_whole(record: Record, inputs: Sequence[Series]) -> bool:
-    """Return True if each of these series has a sample of each trial."""
-    return all(len(series.samples) == record.trials for series in inputs)
-
-
 def compute(record: Record, metrics: Sequence[Metric]) -> None:
     """Add the samples of the metrics that are computed from another one, if that has a value in each trial."""
     for metric in metrics:
         if of := metric.of:
-            read = [source for source in metrics if source.name == of.metric and source.read]
-            points = [point for source in read for point in source.points() if of.takes(point)]
-            inputs = [series_of(record, of.metric, **dict(point)) for point in points]
-            if inputs and is_whole(record, inputs):
+            inputs = [series_of(record, of.metric, **dict(point)) for point in of.points(metrics)]
+            if inputs and all(len(series.samples) == record.trials for series in inputs):
                 series_of(record, metric.name, **metric.dims).samples = by_trial(inputs, of.function)
 
 

@@ -31,6 +31,7 @@ _NOISE = re.compile(
 _ERROR = re.compile(r'(?:\S+: |ior |mdtest )?(?:ERROR|Error|error)(?=[:! ])(?![\s:=]*[-+.\d])')
 # What Open MPI says of itself stands between two lines of 74 dashes
 _OPEN_MPI = re.compile(r'^-{74}\n(?:.*\n)*?-{74}$', re.MULTILINE)
+_OURS = 'plumbline: '  # with which the job's own scripts begin a line
 LONGEST = 200  # characters of a line that is quoted
 _SHOWN = 3  # faults of a kind that are listed for a run; further ones are counted
 
@@ -72,11 +73,16 @@ def last_words(text: str) -> str:
     return next((line.strip()[:LONGEST] for line in reversed(text.splitlines()) if re.search(r'\w', line)), '')
 
 
+def own_words(text: str) -> list[str]:
+    """Return what the job's own scripts said in a text, without the mark of such lines."""
+    lines = map(str.strip, text.splitlines())
+    return [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
+
+
 def first_words(text: str) -> str:
     """Return the first line that reports a failure, else the first one with a word, in at most `LONGEST` characters."""
     lines = [line.strip() for line in text.splitlines() if re.search(r'\w', line)]
-    own = [line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')]
-    telling = own or [line for line in lines if not _NOISE.match(line)] or lines
+    telling = own_words(text) or [line for line in lines if not _NOISE.match(line)] or lines
     return telling[0][:LONGEST] if telling else ''
 
 

@@ -39,7 +39,7 @@ def of_text(text: str, environ: str) -> Meaning | None:
     lines = text.splitlines()
     for pattern, row in _patterns():
         if line := next(filter(pattern.search, lines), None):
-            return _meaning(row, environ, line.strip().removeprefix('plumbline: '))
+            return _meaning(row, environ, line.strip())
     return None
 
 

@@ -16,7 +16,7 @@ from checks.core.reading.binding import Request, binding_faults, granted, unlike
 from checks.core.reading.causes import WELL, Ending, Run
 from checks.core.reading.health import add_health, clock_steps, facts_in
 from checks.core.reading.metrics import Metric, Spread, compute, figures_of, mark_impossible, variable_name
-from checks.core.reading.outputs import LONGEST, cut_of, first_words, some, text_of
+from checks.core.reading.outputs import LONGEST, cut_of, first_words, own_words, some, text_of
 from checks.core.reading.watched import Watched
 from plumbline.causes import Cause, Code
 from plumbline.identity import Pairs, to_text
@@ -81,9 +81,7 @@ class Plan:
                 sentences.append(
                     f'{where}: expected {first.unit}, {first.better}; found {metric.unit}, {metric.better}'
                 )
-            if (of := metric.of) and not any(
-                of.takes(point) for read in self.metrics if read.name == of.metric for point in read.points()
-            ):
+            if (of := metric.of) and not of.points(self.metrics):
                 sentences.append(f'{where}: is computed of {of.metric} at {dict(of.at)}: no metric has such a series')
             for point in metric.points():
                 if (metric.name, point) in points:
@@ -209,8 +207,7 @@ class _Files:
             yield 'output', 'expected its exit code in the file exit_code, found none'
         if run.exit_code == 0 and (line := signatures.of_death(run.errors)):
             yield 'crash', f'it ended with exit code 0, and its stderr says that a program died: "{line[:LONGEST]}"'
-        ours = [line.removeprefix('plumbline: ') for line in run.errors.splitlines() if line.startswith('plumbline: ')]
-        yield from _some('refused', ours)
+        yield from _some('refused', own_words(run.errors))
         yield from _some('binding', self._binding_faults(run))
         yield from self._values(run, written[0], because)
 

@@ -115,7 +115,7 @@ def _tables(text: str) -> list[tuple[str, dict[Pair, str]]]:
     ValueError for an incomplete table.
     """
     tables: list[tuple[str, dict[Pair, str]]] = []
-    title, size, row = '', 0, 0
+    title, size, row, names = '', 0, 0, ['']
     for line in [*_ESCAPE.sub('', text).splitlines(), '']:
         words = line.split()
         devices = len(list(itertools.takewhile(_DEVICE.fullmatch, words)))
@@ -124,9 +124,13 @@ def _tables(text: str) -> list[tuple[str, dict[Pair, str]]]:
                 raise ValueError(f'expected {size} rows of GPUs, found {row}')
             title, size, row = line.strip(' =:') or title, 0, 0
         elif not size:
-            size = devices
+            size, names = devices, words[:devices]
+            if names[0].startswith('GPU') and names != [f'GPU{number}' for number in range(size)]:
+                raise ValueError(f'expected the columns GPU0, GPU1, ..., found {", ".join(names)}')
             tables.append((title, {}))
         elif row < size:
+            if words[0] != names[row]:
+                raise ValueError(f'expected a row {names[row]}, as the columns are, found {words[0]}')
             if len(words) <= size:
                 raise ValueError(f'row {words[0]}: expected {size} columns, found {len(words) - 1}')
             tables[-1][1].update({(row, column): words[column + 1] for column in range(row + 1, size)})

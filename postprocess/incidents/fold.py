@@ -211,7 +211,9 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
     bad = set(now.where.nodes) or {''}
     healthy = set(look.healthy) - bad if part.seen else set()
     booted = night.facts.booted.holds(now.where, bad)
-    entry = Seen(night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst, booted, now.code)
+    entry = Seen(
+        night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst, booted, now.code
+    )
     now = _continued(part, now) if part.seen else now
     part = replace(part, incident=now, seen=part.seen | {night.session.session: entry})
     if part.returned and (shown := [entry for entry in part.bad if entry.loss is not None]):

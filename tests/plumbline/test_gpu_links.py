@@ -2,6 +2,7 @@
 """Link classes of a machine as the vendors' programs tell them, on what they printed, and of known sites."""
 
 import itertools
+import re
 from contextlib import suppress
 
 import pytest
@@ -69,6 +70,19 @@ RECORDED = {
         amd_links, [('Infinity Fabric, 50 GB/s by the driver, 1 hop, weight 15', ALL_PAIRS[8])],
     ),
 }  # fmt: skip
+
+
+@each_row(('old', 'new', 'says'), [
+    ('GPU0\tGPU1', 'GPU1\tGPU0', 'expected the columns GPU0, GPU1, ..., found GPU1, GPU0'),
+    ('GPU1\t', 'GPU2\t', 'expected the columns GPU0, GPU1, ..., found GPU0, GPU2'),
+    ('\nGPU1', '\nGPU2', 'expected a row GPU1, as the columns are, found GPU2'),
+])  # fmt: skip
+def test_a_table_of_links_in_another_order_is_refused(old, new, says):
+    text = re.sub('\x1b\\[[0-9;]*m', '', (OUTPUTS / 'nvidia-smi-topo-polaris.txt').read_text())
+    text = re.sub(r'[ \t]+(?=GPU)', '\t', text)
+    assert old in text
+    with pytest.raises(ValueError, match=re.escape(says)):
+        nvidia_links(text.replace(old, new, 1))
 
 
 def test_every_recorded_output_is_tested():

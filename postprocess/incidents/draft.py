@@ -40,8 +40,11 @@ class JudgedSession:
             self.nodes[case.partition] |= set(case.nodes)
 
     def several(self, partition: str) -> bool:
-        """Return True if the session used several nodes of a partition: only then can one of them stand out."""
-        return len(self.nodes[partition]) > 1
+        """Return True if one of the nodes of a partition that the session used can stand out.
+
+        That is, if there are several, or the only one is known to be slow by itself.
+        """
+        return len(self.nodes[partition]) > 1 or not self.slow.keys().isdisjoint(self.nodes[partition])
 
     def same_nodes(self, place: str, partition: str) -> tuple[str, ...]:
         """Return the other places that have exactly the nodes of `place`, among the nodes that the session used."""

@@ -91,9 +91,12 @@ class Folded:
 
     @property
     def slow(self) -> dict[str, float]:
-        """The nodes that are slow by themselves, as the last session that measured them showed, each with its loss."""
+        """The nodes that are slow by themselves, as the last session that measured them showed, each with its loss.
+
+        That is the loss of the series that lost most.
+        """
         return {
-            node: part.incident.loss or 0.0
+            node: max(part.incident.loss or 0.0, (part.incident.worst or (0.0, 0.0))[1])
             for part in self.parts
             if part.incident.kind == 'NODE' and part.incident.sort == 'loss' and not part.suspected
             for node, course in part.courses.items()
@@ -225,13 +228,17 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
 def _continued(part: Part, now: Incident) -> Incident:
     """Return what a session shows of a known part, with what sessions before it showed.
 
-    What runs on a slow node is by chance, so all series that showed its loss stay: each may show that it is over.
+    What runs on a slow node is by chance, so all series that showed its loss stay, each with its last value: each may
+    show that it is over, and the size is that of all.
     """
     old = part.incident
     if now.sort == 'loss' and now.where.nodes:
+        values = {**old.values, **now.values}
+        lost = [value for value in values.values() if value.loss is not None and value.loss < 1]
+        loss, interval = pooled_of(lost) if len(values) > len(now.values) else (now.loss, now.interval)
         now = replace(
             now, checks=in_names({*now.checks, *old.checks}), series=tuple(dict.fromkeys((*now.series, *old.series))),
-            values={**old.values, **now.values},
+            values=values, loss=loss, interval=interval,
         )  # fmt: skip
     # a part of something may have begun later than that
     begin = old if part.dated or part.only or part.without or old.day <= now.day else now

@@ -13,6 +13,7 @@ from postprocess.history.verdicts import verdicts_of
 from postprocess.results.store import Store
 from postprocess.verdicts import baseline_files, proposals, retire
 
+NODES = 'n1', 'n2', 'n3', 'n4'
 WHOLE = {'cpus': '2', 'memory': '24 GiB'}
 HALF = WHOLE | {'memory': '12 GiB'}
 
@@ -34,10 +35,11 @@ def night(work, number, *entries, problem=None, mode='quick'):
     work.store(content, *filter(None, [problem]))
 
 
-def swept(node, facts=WHOLE):
+def swept(node, facts=WHOLE, value=100.0):
     """A case of a node sweep."""
     names = {'unique_name': f'S{node}', 'display_name': f'STREAM %size=big %cpu.nid={node}'}
-    return good('STREAM', nodes=(node,), provenance=facts, **names)
+    metrics = {'triad': metric([0.999 * value, 1.001 * value])}
+    return case('STREAM', 'size=big', metrics, nodes=(node,), provenance=facts, **names)
 
 
 def states(work):
@@ -206,3 +208,25 @@ def test_acknowledged_hardware_excuses_neither_other_hardware_nor_a_lost_node(wo
     assert states(work)[0] == 1
     night(work, 5, *map(swept, nodes[:2]), swept('n3', WHOLE | {'cpus': '1'}))
     assert states(work)[0] == 1
+
+
+def losses(work):
+    """Place -> loss in % of the incidents that have one."""
+    return {one['where']: round(one['loss']) for one in work.compare()['incidents'] if one['loss'] is not None}
+
+
+def test_a_slow_node_stays_one_incident_whichever_series_met_it_last(work):
+    """Its size is that of all series that met it, and explains each of them."""
+    work.reference(*(reference(check=check, std='0.5', n='20') for check in ('STREAM', 'HPL')))
+
+    def on_n3(check, value):
+        return case(check, 'size=big', {'triad': metric([0.999 * value, 1.001 * value])}, nodes=('n3',))
+
+    night(work, 1, *(swept(node, value=50.0 if node == 'n3' else 100.0) for node in NODES))
+    shown = [losses(work)]
+    for number, (check, value) in enumerate([('HPL', 94), ('HPL', 94), ('STREAM', 50)], 2):
+        night(work, number, on_n3(check, value))
+        shown.append(losses(work))
+    assert [set(one) for one in shown] == [{'n3'}] * 4
+    first, *later = [one['n3'] for one in shown]
+    assert first == 50 and all(6 < size < 50 for size in later)

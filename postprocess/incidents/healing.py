@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from statistics import fmean, median
 
-from plumbline.identity import short_name
+from plumbline.identity import SeriesId, short_name
 from plumbline.record import OF_NODE
 from postprocess.incidents.accused import accuses
 from postprocess.incidents.fold import Look
@@ -23,13 +23,20 @@ _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference',
 
 
 def looks_at(
-    parts: Iterable[Part], comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident]
-) -> dict[str, Look]:
-    """Return what a session, which shows the incidents `tonight`, shows of those known before, by their keys."""
+    parts: Iterable[Part], comparison: Comparison, cases: Sequence[CaseRow], tonight: Sequence[Incident],
+    retired: Set[SeriesId] = frozenset(),
+) -> dict[str, Look]:  # fmt: skip
+    """Return what a session, which shows the incidents `tonight`, shows of those known before, by their keys.
+
+    An incident of `retired` series alone is over: nothing else will show that.
+    """
     looks = {}
     for part in parts:
         bad, healthy = seen_again(part, comparison, cases, tonight)
-        look = Look(in_names(bad), in_names(healthy), is_recorded(part, comparison))
+        is_retired = bool(part.incident.series) and retired >= set(part.incident.series)
+        if is_retired:
+            bad, healthy = set(), set(part.incident.where.nodes) or {''}
+        look = Look(in_names(bad), in_names(healthy), is_retired or is_recorded(part, comparison))
         if look != Look():
             looks[part.key] = look
     return looks

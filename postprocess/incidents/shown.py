@@ -22,6 +22,7 @@ from postprocess.incidents.losses import losses
 from postprocess.incidents.part import begun
 from postprocess.incidents.problems import add_problems
 from postprocess.results.store import Store
+from postprocess.verdicts.baseline_files import retired
 from postprocess.verdicts.verdict import Comparison
 
 
@@ -49,7 +50,8 @@ def shown_by(comparison: Comparison, store: Store, ledger: Ledger, before: Folde
     # an incident that was split or merged after this session had its form of today and another one
     then = ledger.before(session, noted_later=False)
     parts = {part.key: part for state in (before, then) for part in state.parts}
-    looks, was = looks_at(parts.values(), comparison, cases, incidents), ledger.facts_of(session) or NightFacts()
+    looks = looks_at(parts.values(), comparison, cases, incidents, retired(session.site, root))
+    was = ledger.facts_of(session) or NightFacts()
     facts = NightFacts(
         session.runs, looks, was.ids, absent(store, sessions, cases), fault, booted(cases, session, sessions[:-1])
     )

@@ -28,6 +28,12 @@ def read_retired(site: str, root: Path | None) -> list[Reference]:
     return read_references(path, 'baseline') if path.exists() else []
 
 
+def retired(site: str, root: Path | None) -> frozenset[SeriesId]:
+    """Return the series of which a row was retired and none is in the baseline of a site. Raises SiteError."""
+    gone = {row.id for row in read_retired(site, root)}
+    return frozenset(gone - {row.id for row in read_baseline(site, root)}) if gone else frozenset()
+
+
 def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Reference]:
     """Return the rows that a judged session knew, and that neither ``baseline.csv`` nor ``retired.csv`` holds.
 
@@ -36,11 +42,9 @@ def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Referenc
     """
     known = {} if is_remembered(results, site, root) else known_rows(results, site)
     there = {row.id for row in read_baseline(site, root)} if known else set()
-    retired = {row.id: row.recorded_at for row in read_retired(site, root)} if known else {}
+    gone = {row.id: row.recorded_at for row in read_retired(site, root)} if known else {}
     return {
-        id: row
-        for id, row in known.items()
-        if id not in there and not (id in retired and retired[id] >= row.recorded_at)
+        id: row for id, row in known.items() if id not in there and not (id in gone and gone[id] >= row.recorded_at)
     }
 
 

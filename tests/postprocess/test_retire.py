@@ -75,6 +75,20 @@ def test_a_row_that_is_missing_names_the_command_that_retires_it(work):
     assert set(record(work)) == in_force(work) == {'copy', 'triad_bandwidth'}
 
 
+def test_an_incident_of_retired_rows_alone_is_over(work):
+    for number in range(2):
+        night(work, number, 'copy', 'triad')
+    record(work)
+    for number in (2, 3):
+        night(work, number, 'copy')
+        assert [one['state'] for one in work.compare()['incidents']] == ['open']
+    retire(work, 'STREAM triad', '--why', 'renamed')
+    document = work.compare()
+    assert (document['exit_code'], [one['state'] for one in document['incidents']]) == (0, ['closed'])
+    night(work, 4, 'copy')
+    assert work.compare()['exit_code'] == 0 and not work.compare()['incidents']
+
+
 def test_a_proposal_from_one_session_reads_back_to_the_last_that_measured_its_series(work, monkeypatch):
     """Each night is a portion of its own."""
     monkeypatch.setattr('postprocess.results.store._CASES_AT_ONCE', 0)

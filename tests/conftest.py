@@ -5,6 +5,7 @@ import atexit
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -59,9 +60,11 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def environment():
-    """Undo what a command of `ci` sets for the processes that it starts: the site, the results."""
+    """Undo what a command of `ci` sets for the processes that it starts: the site, the results; end its steps."""
     before = {name: value for name, value in os.environ.items() if name.startswith('PLUMBLINE_')}
     yield
+    if steps := sys.modules.get('ci.isolated'):
+        steps.end_steps()
     for name in [name for name in os.environ if name.startswith('PLUMBLINE_')]:
         del os.environ[name]
     os.environ.update(before)

@@ -2,6 +2,7 @@
 """Fixtures of all tests."""
 
 import atexit
+import gc
 import os
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ pyarrow.set_cpu_count(1)
 
 def pytest_configure(config):
     """Leave nothing of what tests start in the home directory, nor logs of ReFrame and Chromium's files in /tmp."""
+    gc.disable()  # until all tests are collected: what is made for that stays, and looking through it takes a quarter
     atexit.register(_say_no_more)  # behind pytest, which sets the standard error of the process
     if not hasattr(config, 'workerinput'):  # which has the environment of the process that started it
         CACHE.mkdir(exist_ok=True)
@@ -56,6 +58,11 @@ def pytest_collection_modifyitems(config, items):
         waiting, others = ([path for path in files if ('end_to_end' in path.parts) is waits] for waits in (True, False))
         turn = {path: number for some in (waiting, others) for number, path in enumerate(some)}
         items.sort(key=lambda item: (turn[item.path], item.path))
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -120,7 +120,7 @@ def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_a
         assert any(command.startswith(step) for command in one['next_steps'])
     assert '$ ci/nightly --no-provision' in red.stdout, 'the first of them'
     (report,) = (json.loads(path.read_text()) for path in sorted(demo.results.glob('reports/*.json'))[-1:])
-    # each further job is a run of the session, at most 8 that measured; one below a quarter is beyond its limit and fails
+    # each further job is a run, at most 8 that measured; one below a quarter is beyond its limit and fails
     measured = [run for run in report['runs'] if any(case['perfvalues'] for case in run['testcases'])]
     assert 2 <= len(measured) <= 9
     assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run the steps after a measurement, such as judging a session, each in a process of its own.
+"""Run the steps after a measurement, such as judging a session, in a process beside the command.
 
-A crash, also of a library, loses only the result of its step, and no memory is held while ReFrame measures.
+A crash, also of a library, loses only the result of its step. The process loads its libraries once and stays for the
+steps that follow; it ends before ReFrame measures, so that no memory is held meanwhile.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import multiprocessing
@@ -35,29 +37,20 @@ FAULTS = (CrashError, InputError, SiteError, OSError)
 
 
 def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function run in another process; it raises one of `FAULTS`."""
+    """Make a function run in the process of the steps; it raises one of `FAULTS`."""
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        ours, theirs = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_run, args=(theirs, call, args, kwargs), daemon=True)
         try:
-            _start(process)
-            theirs.close()
-            answer = _received(ours)
+            answer = _STEPS.run(call, args, kwargs)
         except Signalled:  # files are written completely or not at all
-            if process.pid:
-                process.kill()
+            _STEPS.kill()
             raise
         except EOFError:
             time.sleep(0.1)  # a signal to the process group also reaches this process
-            process.join()
-            code = process.exitcode or 0
+            code = _STEPS.end() or 0
             how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
             raise CrashError(f'{function.__name__.strip("_")}: ended {how}') from None
-        finally:
-            if process.pid:
-                process.join()
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -65,30 +58,64 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     return call
 
 
-def _start(process: BaseProcess) -> None:
-    """Start a process in which signals stay blocked: Ctrl-C also reaches it, but the command handles it."""
-    resource_tracker.ensure_running()  # `start` would start it, and it unblocks signals
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+class _Steps:
+    """The process of the steps, from the first one until `end`; a step after that starts another."""
+
+    _process: BaseProcess | None = None
+    _connection: Connection
+
+    def run(self, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the answer of a step. Raises EOFError if its process ended before, or while it answered."""
+        if self._process is None or not self._process.is_alive():
+            self._start()
+        try:
+            self._connection.send((step, args, kwargs))
+            return self._connection.recv()
+        except OSError:
+            raise EOFError from None
+
+    def _start(self) -> None:
+        """Start a process in which signals stay blocked: Ctrl-C also reaches it, but the command handles it."""
+        self.end()
+        self._connection, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=_serve, args=(theirs, self._connection), daemon=True)
+        resource_tracker.ensure_running()  # `start` would start it, and it unblocks signals
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            theirs.close()
+
+    def end(self) -> int | None:
+        """Let the process end, if there is one; return its exit code."""
+        if self._process is None or not self._process.pid:
+            return None
+        self._connection.close()
+        self._process.join()
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """End the process whatever it does."""
+        if self._process and self._process.pid:
+            self._process.kill()
+        self.end()
 
 
-def _received(connection: Connection) -> Any:
-    """Return the answer of a step. Raises EOFError if its process ended before, or while it answered."""
-    try:
-        return connection.recv()
-    except OSError:
-        raise EOFError from None
+_STEPS = _Steps()
+atexit.register(_STEPS.end)  # before multiprocessing waits for its processes
+end_steps = _STEPS.end
 
 
-def _run(connection: Connection, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Send the result of a step, or the error that it raised."""
+def _serve(connection: Connection, of_command: Connection) -> None:
+    """Send the result of each step, or the error that it raised, until the command closes its side."""
+    of_command.close()
     gc.disable()  # as for the command line: a step needs its objects to the end
-    try:
-        answer = step.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-    except (InputError, SiteError, OSError) as error:
-        answer = error
-    with suppress(BrokenPipeError):  # the command was killed
-        connection.send(answer)
+    with suppress(EOFError, ConnectionError):  # the command has ended the steps, or was killed
+        while True:
+            step, args, kwargs = connection.recv()
+            try:
+                answer = step.__wrapped__(*args, **kwargs)
+            except (InputError, SiteError, OSError) as error:
+                answer = error
+            connection.send(answer)

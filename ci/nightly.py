@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ci import cleanup, command, notify, outcome
 from ci.command import duration
+from ci.isolated import end_steps
 from ci.measuring import INTERRUPTED, Measuring
 from ci.process import owner_of
 from ci.rerun import rerun
@@ -220,6 +221,7 @@ def provision(results: Path, *options: str) -> None:
 
     A stack that cannot be installed is named, and its cases fail in the run.
     """
+    end_steps()  # a stack may take an hour
     environment = os.environ | {settings.OWNER.name: owner_of(results)}
     subprocess.run([sys.executable, '-m', 'ci.provision', *options], cwd=ROOT, env=environment, check=False)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from ci.isolated import end_steps
 from ci.progress import Progress, Seconds
 from plumbline import settings
 from plumbline.files import open_own
@@ -67,6 +68,7 @@ class Process:
 
     def wait(self) -> Ended:
         """Run the command to its end."""
+        end_steps()
         ended, offset = self._ended, _clock_offset()
         before = {number: signal.signal(number, self._told) for number in ENDING}
         with open_own(self.log, 'a') as log:

@@ -2,9 +2,11 @@
 """Fixtures of all tests."""
 
 import atexit
+import gc
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,6 +26,7 @@ pyarrow.set_cpu_count(1)
 
 def pytest_configure(config):
     """Leave nothing of what tests start in the home directory, nor logs of ReFrame and Chromium's files in /tmp."""
+    gc.disable()  # until all tests are collected: what is made for that stays, and looking through it takes a quarter
     atexit.register(_say_no_more)  # behind pytest, which sets the standard error of the process
     if not hasattr(config, 'workerinput'):  # which has the environment of the process that started it
         CACHE.mkdir(exist_ok=True)
@@ -57,11 +60,18 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: (turn[item.path], item.path))
 
 
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True)
 def environment():
-    """Undo what a command of `ci` sets for the processes that it starts: the site, the results."""
+    """Undo what a command of `ci` sets for the processes that it starts: the site, the results; end its steps."""
     before = {name: value for name, value in os.environ.items() if name.startswith('PLUMBLINE_')}
     yield
+    if steps := sys.modules.get('ci.isolated'):
+        steps.end_steps()
     for name in [name for name in os.environ if name.startswith('PLUMBLINE_')]:
         del os.environ[name]
     os.environ.update(before)

@@ -2,8 +2,8 @@
 """Programs of ours, and what they start, in forks of one process that has loaded their libraries.
 
 That saves CPU time at each start: of the program, of the ReFrame that it runs and of each step of a night. A fork takes
-0.24 s for `plumbline sites`, 0.27 s for ReFrame with a case, 2.1 s for a quick night; plain processes take 0.56, 0.57
-and 3.5 s. Some 350 tests of end_to_end start at least one each: together more than 100 s.
+0.24 s for `plumbline sites`, 0.27 s for ReFrame with a case, 1.1 s for a night of a case; plain processes take 0.56,
+0.57 and 2.5 s. Some 350 tests of end_to_end start at least one each: together more than 100 s.
 
 The parts of the product are not loaded there: each fork takes those of its clone. What a test is to signal, or to find
 by the environment of its process, must be a process of its own.
@@ -80,7 +80,7 @@ def serve(address: str) -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
     sys.path.pop(0)  # the folder of the tests
-    gc.freeze()
+    gc.disable()  # a fork ends soon; collection takes up to a twentieth of its time
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the processes of `keep`
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)

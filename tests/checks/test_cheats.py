@@ -13,7 +13,7 @@ import pytest
 from cheats import compiled
 from reading import faults_of_ranks
 from rows import each_row
-from scratch import ROOT
+from scratch import ROOT, wait_for
 
 from checks.core.placement import UNBOUND, Placement
 from checks.core.reading.binding import granted
@@ -164,8 +164,8 @@ def test_a_program_that_closes_all_its_files_is_looked_at_to_its_end(tmp_path, c
     assert ran.code == 7 and ran.watched.ended > 1 and ran.watched.looks[-1].at > 0.3, ran.watched
 
 
-def test_a_program_that_ends_the_process_that_looks_is_named(tmp_path, cheat):
-    script = f'pkill -KILL -f "[r]ank.sh .*{tmp_path.name}"; {cheat} honest 0 4 0'
+def test_a_program_that_ends_the_process_that_looks_is_named(tmp_path):
+    script = f'pkill -KILL -f "[r]ank.sh .*{tmp_path.name}"; sleep 4'
     ran = Rank(tmp_path, 'bash', '-c', script, tmp_path.name).end(killed=True)
     (tmp_path / 'exit_code').write_text('0')
     (fault,) = faults_of_ranks(ONE, granted(tmp_path), 1)
@@ -194,10 +194,10 @@ def control_group():
 
 def test_a_process_without_a_parent_or_an_environment_is_found_by_the_control_group(tmp_path, cheat, control_group):
     launcher = ('bash', '-c', f'echo $$ > {control_group} && exec "$@"', 'in_group')
-    moved = Rank(tmp_path / 'a', 'env', '-i', cheat, 'daemon', str(SECOND), SECONDS, launcher=launcher).end()
+    moved = Rank(tmp_path / 'a', 'env', '-i', cheat, 'daemon', str(SECOND), '1.5', launcher=launcher).end()
     (fault,) = moved.faults
     assert '(cheat, a child process) may run on CPU' in fault and f'bound to CPU {FIRST}' in fault
-    honest = Rank(tmp_path / 'b', cheat, 'child', str(FIRST), '2', launcher=launcher).end()
+    honest = Rank(tmp_path / 'b', cheat, 'child', str(FIRST), '1', launcher=launcher).end()
     assert honest.faults == [] and len(honest.watched.looks[-1].threads) == 2
 
 
@@ -212,10 +212,15 @@ def test_a_lower_priority_and_threads_that_no_look_meets_are_named(tmp_path, che
 
 
 def test_fewer_busy_threads_than_were_asked_for_are_named(tmp_path, cheat):
-    lazy = Rank(tmp_path / 'a', cheat, 'crowd', '2', '6', placement=ALL, OMP_NUM_THREADS='8')
-    enough = Rank(tmp_path / 'b', cheat, 'crowd', '2', '6', placement=ALL, OMP_NUM_THREADS='2')
+    words = 'no more than 2 of the 8 threads that it was asked for (OMP_NUM_THREADS) were busy'
+    lazy = Rank(tmp_path / 'a', cheat, 'crowd', '2', '20', placement=ALL, OMP_NUM_THREADS='8')
+    enough = Rank(tmp_path / 'b', cheat, 'crowd', '2', '20', placement=ALL, OMP_NUM_THREADS='2')
+    lazy.see(words)
+    lazy.process.terminate()
+    wait_for(lambda: all(got.watched.looks[-1].at > 3 for got in granted(enough.folder).values()))  # when it is judged
+    enough.process.terminate()
     (fault,) = lazy.end().faults
-    assert 'no more than 2 of the 8 threads that it was asked for (OMP_NUM_THREADS) were busy' in fault
+    assert words in fault
     assert enough.end().faults == []
 
 

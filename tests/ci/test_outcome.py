@@ -12,8 +12,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from scratch import wait_for
 
 from ci import command, isolated, outcome
+from ci.process import Process
 from plumbline.errors import InputError
 
 
@@ -59,10 +61,25 @@ def sleeping(path: Path) -> int:
     return 0
 
 
-def test_each_step_has_a_process_of_its_own():
+def test_steps_share_a_process_beside_the_command_that_ends_before_reframe_measures(tmp_path):
     first, second = process(), process()
-    assert len({first, second, os.getpid()}) == 3
-    assert not Path('/proc', str(first)).exists()
+    assert first == second != os.getpid()
+    assert Path(f'/proc/{first}').exists()
+    measures = ['sh', '-c', f'echo "there: $(ls -d /proc/{first})"']
+    Process(measures, tmp_path / 'log', tmp_path, time.monotonic() + 60, {}).wait()
+    assert (tmp_path / 'log').read_text().splitlines()[-1] == 'there: '
+    assert process() not in (first, os.getpid())
+
+
+def test_after_a_crash_or_where_nothing_is_left_of_it_the_next_step_has_another_process():
+    first = process()
+    with pytest.raises(isolated.CrashError):
+        killed()
+    second = process()
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+    wait_for(lambda: 'Z' in Path(f'/proc/{second}/stat').read_text().split()[2])
+    assert process() != second
 
 
 @pytest.mark.parametrize(
@@ -80,7 +97,7 @@ def test_a_crash_is_an_error_that_says_how_and_an_input_error_stays_one(function
 def test_the_traceback_of_a_crash_is_printed():
     steps = "from test_outcome import wrong; wrong() if __name__ == '__main__' else None"
     here = Path(__file__).resolve().parent
-    variables = os.environ | {'PYTHONPATH': f'{here}:{here.parent.parent}'}
+    variables = os.environ | {'PYTHONPATH': f'{here}:{here.parent}:{here.parent.parent}'}
     answer = subprocess.run([sys.executable, '-c', steps], env=variables, capture_output=True, text=True, check=False)
     assert "KeyError: 'nothing'" in answer.stderr and 'CrashError: wrong: ended with' in answer.stderr
 

@@ -44,7 +44,7 @@ def test_each_fault_of_a_binding_on_slurm_names_rank_and_cause(clone, slurm, tmp
     clone.site_file.write_text(text.replace('scheduler: local\n    launcher: local\n', PARTITION))
     (clone.root / 'checks/demo.py').write_text(CHECK)
     clone.program(
-        f'echo "rate: 50.5"\ncase $1 in moves) exec {cheat} start 1 2 0 ;; honest) exec {cheat} honest 1 2 0 ;; esac\n'
+        f'echo "rate: 50.5"\ncase $1 in moves) exec {cheat} start 1 1 0 ;; honest) exec {cheat} honest 1 1 0 ;; esac\n'
     )
     environment = slurm | {'PATH': f'{clone.environment()["PATH"]}:{slurm["PATH"]}', 'KMP_AFFINITY': 'compact'}
     environment['HSA_OVERRIDE_CPU_AFFINITY_DEBUG'] = '1'

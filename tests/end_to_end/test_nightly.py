@@ -170,7 +170,7 @@ def test_usage_errors_are_one_sentence_and_exit_code_2(demo, arguments, words):
 def start(clone, *options):
     """As a shell does in the background: with interrupts ignored."""
     return subprocess.Popen(
-        [sys.executable, '-m', 'ci.nightly', '--no-provision', *options], cwd=clone.root, env=clone.environment(),
+        [sys.executable, '-m', 'ci.nightly', *options], cwd=clone.root, env=clone.environment(),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
@@ -189,7 +189,8 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     demo.program(f'if mkdir {first}; then echo "rate: 50.5"; echo "delay: 1.25"; else touch {second}; sleep 300; fi')
     check = demo.root / 'checks/demo.py'
     check.write_text(check.read_text().replace("['small']", "['a', 'b', 'c', 'd']"))
-    running = start(demo, '--', '-Strials=1')
+    options = '--no-provision', '--', '-Strials=1'
+    running = start(demo, *options) if times == 1 else demo.start('ci.nightly', *options)
     before = ''
     while '[1/4] OK' not in before:
         line = running.stdout.readline()
@@ -247,7 +248,7 @@ def test_a_busy_machine_is_told_before_the_first_case_also_by_plain_reframe(demo
 def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
     started = tmp_path / 'started'
     demo.program(f'echo $$ > {started}; sleep 300')
-    running = start(demo)
+    running = start(demo, '--no-provision')
     wait_for(lambda: started.exists() and started.read_text().strip())
     (stale := demo.root / 'report.html').write_text('of yesterday')
     second = demo.nightly('--artifacts', '.')

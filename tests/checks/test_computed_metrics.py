@@ -196,6 +196,11 @@ FRACTION, GFLOPS = Metric('peak_fraction', '1', 'higher'), Metric('gflops', 'GFl
         (GFLOPS, 2001, '2001 GFlop/s is above the physical peak of 2000'),
         (Metric('triad_cv', '1', 'lower'), 1.25, None),
         (Metric('triad', 'GB/s', 'higher', peak='not stated'), 1e9, None),
+        (Metric('latency', 'us', 'lower'), 0.0, '0 us is not above 0'),
+        (Metric('latency', 'us', 'lower'), -5.0, '-5 us is not above 0'),
+        (Metric('latency', 'us', 'lower'), 0.01, None),
+        (Metric('triad_cv', '1', 'lower'), 0.0, None),
+        (Metric('triad', 'GB/s', 'higher'), 0.0, None),
     ],
 )
 def test_a_value_that_cannot_be_true_is_invalid(metric, value, reason):

@@ -125,6 +125,8 @@ class Metric:
 
     def invalid_reason(self, value: float) -> str | None:
         """Return why a value cannot be true; None if it can. `peak` is a number here, or not known."""
+        if self.better == 'lower' and self.unit != '1' and value <= 0:  # else it would be the best ever
+            return f'{value:.6g} {self.unit} is not above 0'
         if self.peak is None and self.unit == '1' and self.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
         if self.peak is None or isinstance(self.peak, str) or value * units.UNITS[self.unit] <= self.peak:

@@ -25,7 +25,8 @@ def to_drain(known: Sequence[Known], session: Session, before: Sequence[Session]
     proposed = {}
     for one in known:
         incident, tonight = one.incident, one.seen.get(session.session)
-        if tonight and (incident.kind, incident.sort) == ('NODE', 'loss') and len(incident.where.nodes) == 1:
+        of_a_node = (incident.kind, incident.sort) == ('NODE', 'loss') and len(incident.where.nodes) == 1
+        if tonight and of_a_node and not one.closed:
             (node,) = incident.where.nodes
             if node in tonight.bad and node in bad:
                 what = f'{incident.series[0].check} {incident.series[0].name} {incident.size}'

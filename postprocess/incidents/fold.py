@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from postprocess.incidents.incident import Incident, Scope, in_names, pooled_of, together
+from plumbline.identity import SeriesId
+from postprocess.incidents.incident import Incident, Lossy, Scope, in_names, pooled_of, together
 from postprocess.incidents.known import WORSE, Known
 from postprocess.incidents.notes import Note
 from postprocess.incidents.part import Part, Seen, returns
@@ -18,12 +19,14 @@ from postprocess.results.rows import Session
 class Look(NamedTuple):
     """Of an incident known before a session: which nodes it shows bad and healthy, one empty name without nodes.
 
-    `accepted`: True if a person recorded the level of the incident as the expected one.
+    `accepted`: True if a person recorded the level of the incident as the expected one. `well`: series of a loss that
+    were measured where it was, and are healthy.
     """
 
     bad: tuple[str, ...] = ()
     healthy: tuple[str, ...] = ()
     accepted: bool = False
+    well: tuple[SeriesId, ...] = ()
 
 
 class Booted(NamedTuple):
@@ -150,11 +153,18 @@ def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, 
     shown: dict[str, list[Incident]] = {}
     for whole in night.incidents:
         for incident in divided(whole, parts):
-            alike = (one for one in parts if not _apart(one.incident, incident, night.incidents))
+            alike = (
+                one
+                for one in parts
+                if not _apart(one.incident, incident, night.incidents) and not _is_over(one, incident, night)
+            )
             like, id = max(((one.likeness(incident), one.id) for one in alike), default=(0.0, ''))
             if not like and (again := _returned(state.closed, incident, night.session.day)):
                 known, id = again
-                lasting[known.id] = known
+                lasting[known.id] = replace(  # it was over, and so is what a person said of it
+                    known, acknowledged=None,
+                    parts=tuple(replace(part, back=night.session.session) for part in known.parts),
+                )  # fmt: skip
             elif not like:
                 taken = {id for one in (*state.closed, *lasting.values()) for id in one.ids}
                 id = night.facts.ids.get(id_of(incident, night.session.session, set()), '')
@@ -163,6 +173,17 @@ def _assigned(state: Folded, night: Night) -> tuple[dict[str, Known], dict[str, 
                 lasting[id] = Known(id, (Part(id, incident),), before=tuple(over))
             shown.setdefault(id, []).append(incident)
     return lasting, shown
+
+
+def lost_more(now: Lossy, known: Incident) -> bool:
+    """Return True if a loss is surely larger than a known one, so that it has a cause of its own."""
+    return now.interval is not None and now.interval[0] > WORSE * (known.loss or 0.0)
+
+
+def _is_over(part: Part, incident: Incident, night: Night) -> bool:
+    """Return True if most series of a loss of no node are healthy in a session, and `incident` lost more than that."""
+    old, well = part.incident, night.facts.looks.get(part.key, Look()).well
+    return not old.own_nodes and 2 * len(well) > len(old.series) and lost_more(incident, old)
 
 
 def _returned(closed: Sequence[Known], incident: Incident, day: str) -> tuple[Known, str] | None:
@@ -196,7 +217,7 @@ def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> 
     place = known.where.place
     if place and not incident.where.place and any(other.where.place == place for other in tonight):
         return True
-    return bool(known.loss and incident.interval and incident.interval[0] > WORSE * known.loss)
+    return bool(known.loss) and lost_more(incident, known)
 
 
 def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
@@ -209,7 +230,8 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
         loss = part.bad[-1].loss if look.bad else None
         entry = Seen(night.session.time, look.bad, look.healthy, loss, booted=booted)
         seen = part.seen | ({night.session.session: entry} if look.bad or look.healthy else {})
-        return replace(part, accepted=part.accepted or look.accepted, seen=seen)
+        left = _without(part.incident, look.well) if look.bad else part.incident
+        return replace(part, incident=left, accepted=part.accepted or look.accepted, seen=seen)
     now = together(tonight)
     bad = set(now.where.nodes) or {''}
     healthy = set(look.healthy) - bad if part.seen else set()
@@ -217,21 +239,31 @@ def _part_after(part: Part, tonight: Sequence[Incident], night: Night) -> Part:
     entry = Seen(
         night.session.time, in_names(bad), in_names(healthy), now.loss, now.interval, now.worst, booted, now.code
     )
-    now = _continued(part, now) if part.seen else now
+    now = _continued(part, now, look.well) if part.seen else now
     part = replace(part, incident=now, seen=part.seen | {night.session.session: entry})
-    if part.returned and (shown := [entry for entry in part.bad if entry.loss is not None]):
+    if part.returned and (shown := [entry for entry in part.present if entry.loss is not None]):
         loss, interval = pooled_of(shown)  # the loss while the incident is present
         return replace(part, incident=replace(now, loss=loss, interval=interval))
     return part
 
 
-def _continued(part: Part, now: Incident) -> Incident:
-    """Return what a session shows of a known part, with what sessions before it showed.
+def _without(incident: Incident, well: Collection[SeriesId]) -> Incident:
+    """Return a loss without the values of the series that are healthy again; its size is that of the others."""
+    values = {of: value for of, value in incident.values.items() if of not in well}
+    if not well or len(values) == len(incident.values) or not incident.where.nodes:
+        return incident
+    loss, interval = pooled_of(value for value in values.values() if value.loss is not None and value.loss < 1)
+    loss, interval = (incident.loss, incident.interval) if loss is None else (loss, interval)
+    return replace(incident, values=values, loss=loss, interval=interval)
+
+
+def _continued(part: Part, now: Incident, well: Collection[SeriesId]) -> Incident:
+    """Return what a session shows of a known part, with what sessions before it showed; `well`: healthy series.
 
     What runs on a slow node is by chance, so all series that showed its loss stay, each with its last value: each may
     show that it is over, and the size is that of all.
     """
-    old = part.incident
+    old = _without(part.incident, well)
     if now.sort == 'loss' and now.where.nodes:
         values = {**old.values, **now.values}
         lost = [value for value in values.values() if value.loss is not None and value.loss < 1]

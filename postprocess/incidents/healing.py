@@ -10,7 +10,7 @@ from statistics import fmean, median
 from plumbline.identity import SeriesId, short_name
 from plumbline.record import OF_NODE
 from postprocess.incidents.accused import accuses
-from postprocess.incidents.fold import Look
+from postprocess.incidents.fold import Look, lost_more
 from postprocess.incidents.incident import Incident, in_names
 from postprocess.incidents.part import Part
 from postprocess.results.rows import CaseRow
@@ -36,7 +36,9 @@ def looks_at(
         is_retired = bool(part.incident.series) and retired >= set(part.incident.series)
         if is_retired:
             bad, healthy = set(), set(part.incident.where.nodes) or {''}
-        look = Look(in_names(bad), in_names(healthy), is_retired or is_recorded(part, comparison))
+        look = Look(
+            in_names(bad), in_names(healthy), is_retired or is_recorded(part, comparison), _well(part, comparison)
+        )
         if look != Look():
             looks[part.key] = look
     return looks
@@ -66,6 +68,17 @@ def seen_again(
         if state is not None:
             (healthy if state else bad).add(node)
     return bad, healthy
+
+
+def _well(known: Part, comparison: Comparison) -> tuple[SeriesId, ...]:
+    """Return the series of a loss that a session measured, each of them healthy wherever the loss was."""
+    incident = known.incident
+    if incident.sort != 'loss':
+        return ()
+    wanted = set(incident.series)
+    rows = [row for row in comparison.verdicts if row.id in wanted and incident.holds(row.id, row.nodes)]
+    bad = {row.id for row in rows if row.verdict not in ('ok', 'improved') or not _excludes(row, incident)}
+    return tuple(sorted({row.id for row in rows} - bad))
 
 
 def _without_problem(incident: Incident, cases: Sequence[CaseRow]) -> set[str]:
@@ -98,24 +111,36 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict]) -> bool | No
     """
     wanted = set(incident.series)
     rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
-    if any(row.verdict == 'regressed' for row in rows):
+    others = [row for row in rows if row.verdict in ('ok', 'improved')]
+    most_well = not node and 2 * len({row.id for row in others}) > len(wanted)
+    if any(row.verdict == 'regressed' and not (most_well and lost_more(row, incident)) for row in rows):
         return False
-    loss = incident.loss or 0.0
     looked_at = [(row, _performance(row, node)) for row in own if row.id in wanted]
     looked_at = [(row, performance) for row, performance in looked_at if performance]
-    if looked_at and median(fmean(performance) for _, performance in looked_at) < _half(loss):
+    if looked_at and median(fmean(one) - _half(_lost(incident, row.id)) for row, one in looked_at) < 0:
         return False
     well = {row.id for row in rows if row.verdict in ('ok', 'improved') and (not node or _excludes(row, incident))}
-    well |= {row.id for row, performance in looked_at if _regained(row, performance, loss)}
+    well |= {row.id for row, performance in looked_at if _regained(row, performance, _lost(incident, row.id))}
     # what ran on a node is by chance: each series that would show the loss there counts
     return True if well and (node or 2 * len(well) >= len(wanted)) else None
 
 
+def _lost(incident: Incident, of: SeriesId) -> float:
+    """Return the loss of a series of an incident; that of all where its own is not known."""
+    value = incident.values.get(of)
+    return (incident.loss if value is None or value.loss is None else value.loss) or 0.0
+
+
 def _excludes(row: Verdict, incident: Incident) -> bool:
-    """Return True if a series regained more than half of the loss, and its 95 % interval lies below all of it."""
-    if row.loss is None or row.interval is None or incident.loss is None:
+    """Return True if a series regained more than half of its loss, and its 95 % interval lies below all of it.
+
+    Also if the loss lies below the floor of today, which a person has raised.
+    """
+    lost = _lost(incident, row.id)
+    if row.loss is None or row.interval is None or not lost:
         return False
-    return row.loss < incident.loss / 2 and row.interval[1] < incident.loss
+    below_floor = row.limits is not None and row.limits.why.startswith('floor') and lost < row.limits.loss
+    return below_floor or (row.loss < lost / 2 and row.interval[1] < lost)
 
 
 def _performance(row: Verdict, node: str) -> list[float]:

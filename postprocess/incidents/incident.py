@@ -28,7 +28,7 @@ _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
 
 
-class _Lossy(Protocol):
+class Lossy(Protocol):
     """What lost a share of its performance, with the 95 % interval of the loss; None if unknown."""
 
     @property
@@ -235,7 +235,7 @@ def in_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=natural))
 
 
-def pooled_of(of: Iterable[_Lossy], alike: float | None = None) -> tuple[float | None, tuple[float, float] | None]:
+def pooled_of(of: Iterable[Lossy], alike: float | None = None) -> tuple[float | None, tuple[float, float] | None]:
     """Return the mean loss of those that have one, with its 95 % interval; see `pooled`. Both None without any."""
     losses = [(one.loss, one.interval) for one in of if one.loss is not None]
     return pooled(losses, alike) if losses else (None, None)

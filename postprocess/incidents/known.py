@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -23,11 +23,11 @@ _PATTERN = 3  # fewest bad sessions with something in common that are no coincid
 
 
 class Acknowledged(NamedTuple):
-    """The note that acknowledged an incident, the entry of its last bad session then, and the number of series then."""
+    """The note that acknowledged an incident, and the entry of its last bad session and its series at that time."""
 
     note: Note
     seen: Seen
-    series: int
+    series: tuple[SeriesId, ...]
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,23 @@ class Known:
         if now.worst and then.seen.worst and now.worst[0] > WORSE * then.seen.worst[1]:
             most = f'{100 * then.seen.worst[1]:.1f} % at most'
             return f'a loss of {100 * now.worst[1]:.1f} % in one metric, acknowledged with {most}'
-        if (n := len(self.incident.series)) > WORSE * then.series + 1:
-            return f'{n} metrics, acknowledged with {then.series}'
+        if other := self._beside(then.series):
+            return f'{other} too'
+        if (n := len(self.incident.series)) > WORSE * len(then.series) + 1:
+            return f'{n} metrics, acknowledged with {len(then.series)}'
+        return ''
+
+    def _beside(self, acknowledged: Collection[SeriesId]) -> str:
+        """Return what is bad beside acknowledged series and has a cause of its own; empty if that is not known.
+
+        Other cases that fail, and what lost on a node where all that was acknowledged is healthy again.
+        """
+        now = self.incident
+        if now.sort == 'failure' and not now.own_nodes:
+            cases = {of.case for of in acknowledged}
+            return next((f'{of.case}' for of in now.series if of.case not in cases), '')
+        if now.sort == 'loss' and now.where.nodes and set(now.values).isdisjoint(acknowledged):
+            return next((of.what for of in now.values), '')
         return ''
 
     def state(self, day: str) -> State:

@@ -24,27 +24,26 @@ _ENDS = 8.0  # log likelihood of contrary sessions that ends a run
 _SLOPE = 3  # least length of a drift in sessions
 _CLEAR = 4.0  # a slope must explain a sum of squares larger by this many variances than a step does
 _FEWEST = 3  # fewest jobs on other nodes for a comparison with their median
+# A rate that fell to 0 counts as if at the end of this range.
+_LOGARITHM = f"ln(greatest(mean / expected, {1 - _MOST})) * CASE better WHEN 'lower' THEN -1 ELSE 1 END"
 # For each session the median over series and nodes of the logarithm of performance / reference; a series without a
 # reference is compared with its own median.
-_LEVELS = """
-    WITH found AS (
-        SELECT incident, night,
-            ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, of_node)))
-            * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
+_LEVELS = f"""
+    WITH known AS (
+        SELECT * REPLACE (coalesce(expected, median(mean) OVER (PARTITION BY incident, series, of_node)) AS expected)
         FROM wanted JOIN measured USING ("partition", environ, "check", params, metric, dims)
-        WHERE mean > 0 AND (of_node = '' OR list_contains(nodes, of_node))
-    )
+        WHERE of_node = '' OR list_contains(nodes, of_node)
+    ), found AS (SELECT incident, night, {_LOGARITHM} AS level FROM known WHERE expected > 0)
     SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
 """
 # The same minus the median of the other nodes in that session, if enough of them ran the series: a node that lost 5 %
 # two sessions ago is dated right in 99 % where the whole site lost 3 % eight sessions before that, without it in 5 %.
 _BESIDE = f"""
-    WITH every AS (
-        SELECT incident, series, own, nodes, night,
-            ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, nodes)))
-            * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
+    WITH known AS (
+        SELECT * REPLACE (coalesce(expected, median(mean) OVER (PARTITION BY incident, series, nodes)) AS expected)
         FROM wanted JOIN measured USING ("partition", environ, "check", params, metric, dims)
-        WHERE mean > 0
+    ), every AS (
+        SELECT incident, series, own, nodes, night, {_LOGARITHM} AS level FROM known WHERE expected > 0
     ), others AS (
         SELECT incident, series, night, median(level) AS usual FROM every
         WHERE NOT list_has_any(nodes, own) GROUP BY ALL HAVING count(*) >= {_FEWEST}

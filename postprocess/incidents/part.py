@@ -82,8 +82,8 @@ class Part:
 
     `incident`: as the last bad session shows it. `seen`: by session, in the order of their time; one at least is bad.
     `accepted`: True if a person recorded its level as the expected one, so that one healthy session closes it. `dated`:
-    True if a person said when it began. `only`, `without`: it has the series that all selections of `only` and none of
-    `without` match.
+    True if a person said when it began. `back`: the session that showed it again after it had healed; empty if none
+    did. `only`, `without`: it has the series that all selections of `only` and none of `without` match.
     """
 
     id: str
@@ -91,6 +91,7 @@ class Part:
     seen: dict[str, Seen] = field(default_factory=dict)
     accepted: bool = False
     dated: bool = False
+    back: str = ''
     only: tuple[Selection, ...] = ()
     without: tuple[Selection, ...] = ()
 
@@ -108,6 +109,13 @@ class Part:
     def bad(self) -> list[Seen]:
         """The entries of the sessions that show it."""
         return [entry for entry in self.seen.values() if entry.bad]
+
+    @property
+    def present(self) -> list[Seen]:
+        """The entries of the sessions that show it, since it came back if it had healed."""
+        names = list(self.seen)
+        since = names.index(self.back) if self.back in self.seen else 0
+        return [self.seen[name] for name in names[since:] if self.seen[name].bad]
 
     def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
         """Return True unless a person has assigned this series on these nodes to another incident."""

@@ -28,7 +28,7 @@ def new_id(text: str, taken: set[str]) -> str:
 
 def acknowledged(known: Known, note: Note) -> Known:
     """Return an incident that may stay as it is now."""
-    return replace(known, acknowledged=Acknowledged(note, known.last_bad, len(known.incident.series)))
+    return replace(known, acknowledged=Acknowledged(note, known.last_bad, known.incident.series))
 
 
 def sides(whole: Known, by: Selection, made: str, began: Mapping[str, Began]) -> tuple[Known | None, Known | None]:

@@ -140,7 +140,8 @@ def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: It
         if row.verdict == 'missing' and row.case_id is None and row.id.case not in failed
         if row.reference and row.reference.kind == 'baseline' and not row.reference.is_pattern
     }
-    others = {row.id for row in recorded if row.kind == 'baseline'} - gone
+    # a new name of what is gone is measured already, and will be recorded
+    others = ({row.id for row in recorded if row.kind == 'baseline'} | {row.id for row in verdicts}) - gone
     return len(gone), command_of(gone, others) if gone else ''
 
 

@@ -161,6 +161,17 @@ class Ledger:
         return next((night.facts for night in self.nights if night.session.session == session.session), None)
 
     @property
+    def unjudged(self) -> list[Session]:
+        """The sessions of a mode since the first judged one that never were, such as one that came late."""
+        told = {session.session for session, _ in self._files}
+        since = self._files[0][0].key if self._files else ''
+        return [
+            one
+            for one in self.sessions
+            if told and one.mode and one.key > since and one.session not in told and one != self.judging
+        ]
+
+    @property
     def dated(self) -> list[tuple[Part, str]]:
         """The parts that last of which a person said when they began, each with that session."""
         return [(part, part.incident.since) for part in self.known().parts if part.dated]

@@ -196,3 +196,20 @@ def test_a_loss_of_all_that_is_over_does_not_live_on_as_that_of_one_case(site):
     document = site.nights(3, lambda: entries(lambda check: 0.6 if check == 'C3' else 1.0))
     (one,) = [one for one in document['incidents'] if one['state'] == 'open']
     assert one['checks'] == ['C3'] and one['id'] != first['id'] and one['since'] == day(11)
+
+
+def test_a_session_that_came_late_and_nobody_judged_is_named(site):
+    site.recorded()
+    site.next += 1
+    site.night(*site.sweep())
+    late = report(
+        *site.sweep(slow('n3', 0.5)), uuid=f'{site.next - 2:08x}', mode='quick', began=BEGAN + (site.next - 62) * DAY
+    )
+    site.work.store(late)
+    document = site.night(*site.sweep())
+    assert document['exit_code'] == 0
+    for command in ('status', 'compare --summary'):
+        said = ' '.join(site.work.run(command).output.split())
+        assert '1 session never judged: `plumbline compare 00000006 ' in said, command
+    assert site.work.compare('00000006')['exit_code'] == 1
+    assert 'never judged' not in site.work.run('status').output

@@ -52,10 +52,11 @@ def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
     code, files = run_job(
         {'my program': show}, runs={'run': Execution(['-n', '5 x'])}, trials=2, mpi=True, inputs=['HPL.dat', 'a b'],
         stack=Environ('gnu', 'system', env_vars=(('STACK', 'gnu'),)),
-        before=['echo $STACK > before'], after=['ls -d trial_* > after'],
+        before=['echo $STACK > before'], after=['ls -d trial_* > after', '[ ! -e job_ended ]'],
         meters=MeterLines(['echo > metered'], ['echo > trial_$trial/began'], ['echo > trial_$trial/over']),
     )  # fmt: skip
-    assert code == 0 and 'metered' in files and files['before'] == 'gnu\n' and files['after'] == 'trial_1\ntrial_2\n'
+    assert code == 0 and {'metered', 'job_ended'} <= files.keys()
+    assert files['before'] == 'gnu\n' and files['after'] == 'trial_1\ntrial_2\n'
     assert f'binary={tmp_path}/my program\n' in files['provenance.txt'] and 'load_beside=' in files['provenance.txt']
     booted = int(re.search(r'^boot_time=(\d+)$', files['provenance.txt'], re.MULTILINE)[1])
     assert booted == pytest.approx(float(re.search(r'btime (\d+)', Path('/proc/stat').read_text())[1]), abs=60)
@@ -70,7 +71,7 @@ def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
 def test_a_program_that_fails_ends_the_job_with_its_exit_code(run_job):
     runs = {'first': Execution(['3']), 'second': Execution(['0'])}
     code, files = run_job({'demo': 'exit $1'}, runs=runs, trials=2)
-    assert code == 3 and not any(name.startswith('trial_2') for name in files)
+    assert code == 3 and not any(name.startswith('trial_2') or name == 'job_ended' for name in files)
     assert files['trial_1/first/exit_code'] == '3\n' and 'trial_1/second/exit_code' not in files
 
 

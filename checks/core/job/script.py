@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checks.core.job.spec import JobSpec
 from checks.core.placement import UNBOUND, Execution
-from checks.core.reading.outputs import CLOCKS
+from checks.core.reading.outputs import CLOCKS, JOB_ENDED
 from plumbline.errors import SiteError
 from plumbline.site.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
@@ -92,7 +92,8 @@ def command(spec: JobSpec) -> tuple[str, list[str]]:
 def postrun(spec: JobSpec) -> list[str]:
     """Return the lines of the job script after the program; they write its exit code into the folder of the run.
 
-    A run without that file was still running when its job ended.
+    A run without that file was still running when its job ended. The last line is reached if nothing failed, because
+    ReFrame ends the script at the first failure.
     """
     show = f'(. ./show.sh %s trial_$trial {shlex.quote(spec.output)})'
     ended = '[ -e "trial_$trial/$run/time_limit" ]'  # then the next trial runs; any other failure ends the job
@@ -115,7 +116,7 @@ def postrun(spec: JobSpec) -> list[str]:
         *spec.meters.after,
         '(. ./load.sh after load.txt) >> provenance.txt',
     ]
-    return [*lines, *spec.after]
+    return [*lines, *spec.after, f': > {JOB_ENDED}']
 
 
 def _case(name: str, of: Execution) -> str:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from rows import each_row
-from scratch import ROOT
+from scratch import ROOT, wait_for
 
 from checks.core.job import again, assembly, node_sweep
 from checks.core.job import script as jobscript
@@ -27,7 +27,7 @@ def run_job(tmp_path):
     """Run the script of a job, whose programs are shell scripts; return its exit code and the files that it left."""
     shutil.copytree(PARTS, tmp_path / 'job')
 
-    def run(programs: dict[str, str], **fields):
+    def run(programs: dict[str, str], variables=(), **fields):
         for name, text in programs.items():
             (path := tmp_path / name).write_text(f'#!/bin/bash\n{text}\n')
             path.chmod(0o755)
@@ -36,7 +36,7 @@ def run_job(tmp_path):
         program, options = jobscript.command(spec)
         lines = [*jobscript.prerun(spec), f'{program} {" ".join(options)}', *jobscript.postrun(spec)]
         script = '\n'.join(["trap 'exit $?' ERR", *lines])  # as ReFrame begins it
-        environment = {'PATH': '/usr/bin:/bin', 'OMP_PLACES': 'cores', 'SLURM_CPU_BIND': 'verbose'}
+        environment = {'PATH': '/usr/bin:/bin', 'OMP_PLACES': 'cores', 'SLURM_CPU_BIND': 'verbose', **dict(variables)}
         folder = tmp_path / 'job'
         done = subprocess.run(['bash', '-c', script], cwd=folder, env=environment, capture_output=True, check=False)
         files = (path for path in folder.rglob('*') if path.is_file())
@@ -66,6 +66,29 @@ def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
         assert files[f'{trial}/run/stdout'] == '-n|5 x|gnu||none|HPL.dat|a b|'
         assert files[f'{trial}/run/exit_code'] == '0\n'
         assert [name for name in found if name.startswith('run/binding.')], 'it ran through rank.sh'
+
+
+@pytest.fixture(scope='module')
+def german(tmp_path_factory):
+    """Variables with which a shell writes a decimal comma."""
+    if not (shutil.which('localedef') and Path('/usr/share/i18n/locales/de_DE').exists()):
+        pytest.skip('no locale can be made')
+    folder = tmp_path_factory.mktemp('locales')
+    subprocess.run(['localedef', '-i', 'de_DE', '-f', 'UTF-8', folder / 'de_DE.UTF-8'], check=False)
+    return {'LOCPATH': str(folder), 'LC_ALL': 'de_DE.UTF-8', 'LC_NUMERIC': 'de_DE.UTF-8'}
+
+
+def test_a_decimal_comma_of_the_user_reaches_neither_stamps_nor_looks_nor_the_program(run_job, german, tmp_path):
+    code, files = run_job({'demo': 'printf %.1f 0.5'}, german, runs={'run': Execution([])}, trials=1)
+    assert code == 0 and ',' not in files['trial_1/started'] + files['trial_1/ended']
+    assert files['trial_1/run/stdout'] == '0.5'
+    run = tmp_path / 'job/other/run'  # on a node to which the launcher takes no variable of the job
+    run.mkdir(parents=True)
+    rank = ['bash', PARTS / 'rank.sh', 'bash', '-c', 'printf %.1f 0.5']
+    said = subprocess.run(rank, cwd=run, env={'PATH': '/usr/bin:/bin', **german}, capture_output=True, check=True)
+    assert said.stdout == b'0.5'
+    wait_for(lambda: 'end ' in next(run.glob('binding.*')).read_text())
+    assert 0 < int(re.search(r'^end (\d+)', next(run.glob('binding.*')).read_text(), re.MULTILINE)[1]) < 60e6
 
 
 def test_a_program_that_fails_ends_the_job_with_its_exit_code(run_job):

@@ -22,6 +22,10 @@ COMPARE_AT_EXIT = (
     """{ cd "$started_in" && bash ./load.sh changes load.txt >> provenance.txt; }' EXIT"""
 )
 
+# A decimal comma in the times that the shell tells would be no number to the parts, and none in an output to its
+# reader. rank.sh does the same, for ranks to which the launcher takes no variables
+DECIMAL_POINT = '[[ $EPOCHREALTIME = *.* ]] || { unset LC_ALL; export LC_NUMERIC=C; }'
+
 
 class ShellText(str):
     """An option of a program that is not quoted, so that the job's shell expands it."""
@@ -40,6 +44,7 @@ def prerun(spec: JobSpec) -> list[str]:
         f'unset {" ".join(spec.placement.unset)}',
         *_restarted(spec),
         *activation(spec.stack, spec.installed),
+        DECIMAL_POINT,
         *[f'export {unbound}'] * spec.mpi,  # after the modules of the site, which may set them
         f'(. ./provenance.sh {shlex.quote(spec.program)}) > provenance.txt',
         COMPARE_AT_EXIT,

@@ -48,9 +48,12 @@ def run_job(tmp_path):
 def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
     for name in ('HPL.dat', 'a b'):
         (tmp_path / 'job').joinpath(name).write_text(name)
-    show = 'printf "%s|" "$@" "$STACK" "$OMP_PLACES" "$SLURM_CPU_BIND" "$(cat HPL.dat)" "$(cat "a b")"'
+    show = (
+        'printf "%s|" "$@" "$STACK" "$OMP_PLACES" "$SLURM_CPU_BIND$SLURM_DISTRIBUTION" "$(cat HPL.dat)" "$(cat "a b")"'
+    )
     code, files = run_job(
-        {'my program': show}, runs={'run': Execution(['-n', '5 x'])}, trials=2, mpi=True, inputs=['HPL.dat', 'a b'],
+        {'my program': show}, {'SLURM_DISTRIBUTION': 'cyclic'},
+        runs={'run': Execution(['-n', '5 x'])}, trials=2, mpi=True, inputs=['HPL.dat', 'a b'],
         stack=Environ('gnu', 'system', env_vars=(('STACK', 'gnu'),)),
         before=['echo $STACK > before'], after=['ls -d trial_* > after', '[ ! -e job_ended ]'],
         meters=MeterLines(['echo > metered'], ['echo > trial_$trial/began'], ['echo > trial_$trial/over']),

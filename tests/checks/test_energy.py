@@ -155,6 +155,18 @@ def test_each_source_says_what_it_lacks_with_the_remedy(name, boundary, output, 
     assert all(word in str(lacking.value) for word in words)
 
 
+def test_what_a_meter_told_before_it_failed_is_not_the_energy_of_the_node(tmp_path):
+    """Such as two of eight GPUs, before the third one that is lost."""
+    lost = 'gpu0 {0}\ngpu1 {0}\nTraceback (most recent call last):\npynvml.NVMLError_GpuIsLost: GPU is lost'
+    meter = Meter('nvml', 'gpus', 0.05, 0.1, SOURCES['nvml'])
+    write_looks(tmp_path, meter, [(0, lost.format(100)), (10, lost.format(3100))])
+    path = tmp_path / 'energy/nvml.n1'
+    path.write_text(path.read_text().replace(' 0 2\n', ' 1 2\n'))
+    write_phase(tmp_path / 'trial_1', 0, 10)
+    found, causes, _ = record_of(tmp_path, Metering([meter]))
+    assert not found['energy', None].samples and '"pynvml.NVMLError_GpuIsLost: GPU is lost" (exit code 1' in causes[-1]
+
+
 def test_counters_that_stand_still_measure_nothing(tmp_path):
     found, causes = measured(tmp_path, zones(), zones())
     assert not found['energy', None].samples and 'stand still' in found['energy', None].missing

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from checks.core.reading.outputs import text_of
+from checks.core.reading.outputs import last_words, text_of
 from plumbline.machine.vendors import VENDORS
 
 # In a phase: 001 section 8.2.4 took 2400 s for an error below 5 %, by meters with one value a minute (its Table 16)
@@ -178,6 +178,8 @@ def looks_at(path: Path, source: Source, boundary: str) -> list[MeterReading]:
         output, unread = '\n'.join(unread), []
         try:
             counts = source.read(output, boundary)
+            if match[2] != '0':  # after a part of it, such as two of eight GPUs
+                raise ValueError(f'expected the energy of all parts of the node, found "{last_words(output)}"')
         except ValueError as error:
             failed = f' (exit code {match[2]} of `{source.command}`)' if match[2] != '0' else ''
             raise ValueError(f'{error}{failed}') from None

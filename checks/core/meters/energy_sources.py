@@ -24,7 +24,7 @@ from plumbline.machine.vendors import VENDORS
 
 # In a phase: 001 section 8.2.4 took 2400 s for an error below 5 %, by meters with one value a minute (its Table 16)
 LEAST_SAMPLES = 40
-_MOST_POWER = 500.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
+_MOST_POWER = 1000.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
 _MARKS = 0.05  # s; largest distance between a mark of a phase and the reading of its meter
 _POWERCAP = '/sys/class/powercap'
 _PM_COUNTERS = '/sys/cray/pm_counters'
@@ -145,9 +145,9 @@ def _python(statements: str) -> str:
 
 _METERS = [vendor.meter for vendor in VENDORS.values() if vendor.meter]
 SOURCES = {
-    # the smallest counters hold 65 kJ, 131 s at _MOST_POWER
+    # the smallest counters hold 65 kJ, 65 s at _MOST_POWER
     'rapl': Source(
-        f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=120
+        f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=60
     ),
     'pm_counters': Source(f"grep -s -H '' {_PM_COUNTERS}/*energy; true", _pm_counters, 0.1),
     **{meter.name: Source(_python(meter.statements), _gpus, 0.1) for meter in _METERS},

@@ -230,6 +230,8 @@ def test_what_was_lost_since_the_last_check():
         'nic_rate mlx5_1: was 200, cannot be read now: the port is down',
         'nics: was 2, cannot be read now: it is not listed',
     ]  # fmt: skip
+    before, now = {'cpus': 256.0, 'nic_rate mlx5_0': 200.0}, {'cpus': 252.0, 'nic_rate mlx5_0': 197.0}
+    assert looks.lost(now, {}, before) == ['cpus: 252, was 256', 'nic_rate mlx5_0: 197, was 200']
 
 
 def test_counters_that_grew_drain_a_node_or_are_told(tmp_path, script, monkeypatch):

@@ -27,8 +27,9 @@ UNBOUND = {
     'MVP_ENABLE_AFFINITY': '0',
     'PALS_CPU_BIND': 'none',
 }
-# Variables of a job to whose number of CPUs srun would limit its steps
-_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')
+# Variables of a job to whose number of CPUs srun would limit its steps; and of a user, by which it may put neighbouring
+# ranks on different nodes, so that both of a pair between nodes are on one
+_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK', 'SLURM_DISTRIBUTION')
 # Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
 LISTS = {
     'cpus': 'PLUMBLINE_CPUS',

@@ -123,6 +123,7 @@ class Recorded(Hooks, rfm.RegressionTestPlugin):
         self.result.causes = self.faults
         if not ending.well:
             self.has_no_fault().evaluate()  # ReFrame itself would name the exit code alone
+        self.job._exitcode = ending.exitcode  # ReFrame asks for 0, and not every scheduler tells it
 
     @sanity_function
     def has_no_fault(self):

@@ -45,9 +45,11 @@ def _slurm(output: str, _: str) -> dict[str, Count]:
 
 
 def _number(output: str, _: str) -> dict[str, Count]:
-    if not (match := re.search(r'^\s*([0-9]+\.?[0-9]*)\s*$', output, re.M)):
-        raise ValueError(f'expected a line with a number alone, found "{first_words(output) or "nothing"}"')
-    return {'node': Count(float(match[1]))}
+    numbers = re.findall(r'^\s*([0-9]+\.?[0-9]*)\s*$', output, re.M)
+    if len(numbers) != 1:
+        found = ', '.join(numbers[:8]) or f'"{first_words(output) or "nothing"}"'
+        raise ValueError(f'expected a line of one number alone, found {found}')
+    return {'node': Count(float(numbers[0]))}
 
 
 class Power(Source):

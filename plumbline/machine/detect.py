@@ -273,10 +273,14 @@ def _peaks(processor: dict[str, Any], root: Path) -> dict[str, Any]:
     peaks: dict[str, Any] = {}
     if flop_per_cycle := flop_per_cycle_of(kernel_text(root / 'proc/cpuinfo')):
         peaks['flop_per_cycle'] = flop_per_cycle
+    cpus = root / 'sys/devices/system/cpu'
+    boosts = kernel_text(cpus / 'cpufreq/boost') == '1'
     clock_of_cpu = {
         int(path.parts[-3][3:]): int(text)
-        for path in (root / 'sys/devices/system/cpu').glob('cpu[0-9]*/cpufreq/cpuinfo_max_freq')
+        for path in cpus.glob('cpu[0-9]*/cpufreq/cpuinfo_max_freq')
         if (text := kernel_text(path)).isdigit()
+        # acpi-cpufreq before Linux 5.11 leaves out the boost: then it is the first of these
+        and not (boosts and text in kernel_text(path.with_name('scaling_available_frequencies')).split())
     }  # in kHz; cores may differ, and the threads of a core
     clocks = [max(clock_of_cpu.get(cpu, 0) for cpu in core) for core in cores_of(processor)]
     if highest := max(clocks):

@@ -12,7 +12,7 @@ from plumbline.machine.node import PARTS
 from plumbline.machine.vendors import VENDORS
 from plumbline.programs import output_of
 
-LOST = 0.98  # of its earlier value; a lower one is a loss. Memory may differ by what the kernel reserves
+_KEPT = {'memory_GiB': 0.98}  # of its earlier value; a lower one is a loss. The kernel reserves some memory
 _SETTINGS = str(PARTS / 'settings.sh')
 _SECONDS = 20.0  # a driver that hangs must not hold up a prolog
 _MARK = '$ counts'
@@ -61,7 +61,7 @@ def lost(now: Mapping[str, float], unread: Mapping[str, str], before: Mapping[st
         if name not in now:
             why = unread.get(name.split()[0], 'it is not listed')
             sentences.append(f'{name}: was {was:g}, cannot be read now: {why}')
-        elif now[name] < LOST * was:
+        elif now[name] < _KEPT.get(name, 1.0) * was:
             sentences.append(f'{name}: {now[name]:g}, was {was:g}')
     return sentences
 

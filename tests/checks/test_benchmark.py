@@ -294,7 +294,7 @@ def test_a_job_has_its_ranks_and_time_limit(placed, check, hooks, fields, ranks,
     assert (case.job.launcher.registered_name, case.time_limit) == (launcher, time_limit)
     assert dict(case.env_vars) == {'OMP_NUM_THREADS': '1'} | variables
     assert {of.program for of in case.plan().runs.values()} == {'openssl' if check == 'OpenSSLSpeed' else 'osu_latency'}
-    assert case.prerun_cmds[0].startswith('unset ') and case.postrun_cmds[-1].startswith('(. ./load.sh after')
+    assert case.prerun_cmds[0].startswith('unset ') and case.postrun_cmds[-2].startswith('(. ./load.sh after')
 
 
 def test_a_metered_metric_that_the_check_lacks_is_named(placed):

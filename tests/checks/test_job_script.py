@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from rows import each_row
-from scratch import ROOT
+from scratch import ROOT, wait_for
 
 from checks.core.job import again, assembly, node_sweep
 from checks.core.job import script as jobscript
@@ -27,7 +27,7 @@ def run_job(tmp_path):
     """Run the script of a job, whose programs are shell scripts; return its exit code and the files that it left."""
     shutil.copytree(PARTS, tmp_path / 'job')
 
-    def run(programs: dict[str, str], **fields):
+    def run(programs: dict[str, str], variables=(), **fields):
         for name, text in programs.items():
             (path := tmp_path / name).write_text(f'#!/bin/bash\n{text}\n')
             path.chmod(0o755)
@@ -36,7 +36,7 @@ def run_job(tmp_path):
         program, options = jobscript.command(spec)
         lines = [*jobscript.prerun(spec), f'{program} {" ".join(options)}', *jobscript.postrun(spec)]
         script = '\n'.join(["trap 'exit $?' ERR", *lines])  # as ReFrame begins it
-        environment = {'PATH': '/usr/bin:/bin', 'OMP_PLACES': 'cores', 'SLURM_CPU_BIND': 'verbose'}
+        environment = {'PATH': '/usr/bin:/bin', 'OMP_PLACES': 'cores', 'SLURM_CPU_BIND': 'verbose', **dict(variables)}
         folder = tmp_path / 'job'
         done = subprocess.run(['bash', '-c', script], cwd=folder, env=environment, capture_output=True, check=False)
         files = (path for path in folder.rglob('*') if path.is_file())
@@ -48,14 +48,18 @@ def run_job(tmp_path):
 def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
     for name in ('HPL.dat', 'a b'):
         (tmp_path / 'job').joinpath(name).write_text(name)
-    show = 'printf "%s|" "$@" "$STACK" "$OMP_PLACES" "$SLURM_CPU_BIND" "$(cat HPL.dat)" "$(cat "a b")"'
+    show = (
+        'printf "%s|" "$@" "$STACK" "$OMP_PLACES" "$SLURM_CPU_BIND$SLURM_DISTRIBUTION" "$(cat HPL.dat)" "$(cat "a b")"'
+    )
     code, files = run_job(
-        {'my program': show}, runs={'run': Execution(['-n', '5 x'])}, trials=2, mpi=True, inputs=['HPL.dat', 'a b'],
+        {'my program': show}, {'SLURM_DISTRIBUTION': 'cyclic'},
+        runs={'run': Execution(['-n', '5 x'])}, trials=2, mpi=True, inputs=['HPL.dat', 'a b'],
         stack=Environ('gnu', 'system', env_vars=(('STACK', 'gnu'),)),
-        before=['echo $STACK > before'], after=['ls -d trial_* > after'],
+        before=['echo $STACK > before'], after=['ls -d trial_* > after', '[ ! -e job_ended ]'],
         meters=MeterLines(['echo > metered'], ['echo > trial_$trial/began'], ['echo > trial_$trial/over']),
     )  # fmt: skip
-    assert code == 0 and 'metered' in files and files['before'] == 'gnu\n' and files['after'] == 'trial_1\ntrial_2\n'
+    assert code == 0 and {'metered', 'job_ended'} <= files.keys()
+    assert files['before'] == 'gnu\n' and files['after'] == 'trial_1\ntrial_2\n'
     assert f'binary={tmp_path}/my program\n' in files['provenance.txt'] and 'load_beside=' in files['provenance.txt']
     booted = int(re.search(r'^boot_time=(\d+)$', files['provenance.txt'], re.MULTILINE)[1])
     assert booted == pytest.approx(float(re.search(r'btime (\d+)', Path('/proc/stat').read_text())[1]), abs=60)
@@ -67,10 +71,33 @@ def test_each_trial_has_the_files_of_its_run(run_job, tmp_path):
         assert [name for name in found if name.startswith('run/binding.')], 'it ran through rank.sh'
 
 
+@pytest.fixture(scope='module')
+def german(tmp_path_factory):
+    """Variables with which a shell writes a decimal comma."""
+    if not (shutil.which('localedef') and Path('/usr/share/i18n/locales/de_DE').exists()):
+        pytest.skip('no locale can be made')
+    folder = tmp_path_factory.mktemp('locales')
+    subprocess.run(['localedef', '-i', 'de_DE', '-f', 'UTF-8', folder / 'de_DE.UTF-8'], check=False)
+    return {'LOCPATH': str(folder), 'LC_ALL': 'de_DE.UTF-8', 'LC_NUMERIC': 'de_DE.UTF-8'}
+
+
+def test_a_decimal_comma_of_the_user_reaches_neither_stamps_nor_looks_nor_the_program(run_job, german, tmp_path):
+    code, files = run_job({'demo': 'printf %.1f 0.5'}, german, runs={'run': Execution([])}, trials=1)
+    assert code == 0 and ',' not in files['trial_1/started'] + files['trial_1/ended']
+    assert files['trial_1/run/stdout'] == '0.5'
+    run = tmp_path / 'job/other/run'  # on a node to which the launcher takes no variable of the job
+    run.mkdir(parents=True)
+    rank = ['bash', PARTS / 'rank.sh', 'bash', '-c', 'printf %.1f 0.5']
+    said = subprocess.run(rank, cwd=run, env={'PATH': '/usr/bin:/bin', **german}, capture_output=True, check=True)
+    assert said.stdout == b'0.5'
+    wait_for(lambda: 'end ' in next(run.glob('binding.*')).read_text())
+    assert 0 < int(re.search(r'^end (\d+)', next(run.glob('binding.*')).read_text(), re.MULTILINE)[1]) < 60e6
+
+
 def test_a_program_that_fails_ends_the_job_with_its_exit_code(run_job):
     runs = {'first': Execution(['3']), 'second': Execution(['0'])}
     code, files = run_job({'demo': 'exit $1'}, runs=runs, trials=2)
-    assert code == 3 and not any(name.startswith('trial_2') for name in files)
+    assert code == 3 and not any(name.startswith('trial_2') or name == 'job_ended' for name in files)
     assert files['trial_1/first/exit_code'] == '3\n' and 'trial_1/second/exit_code' not in files
 
 

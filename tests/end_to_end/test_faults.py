@@ -223,3 +223,18 @@ def test_the_program_of_another_place_does_not_stand_in_for_a_prefix_that_is_gon
     assert code == 1
     assert f'its prefix {clone.binary.parent.parent} has no folder bin on this node' in found['fail_reason']
     assert found['record']['metrics']['rate']['samples'] == []
+
+
+def test_a_case_under_lsf_which_tells_no_exit_code_passes_if_its_job_came_to_its_end(clone):
+    site = clone.site_file.read_text().replace('scheduler: local', 'scheduler: lsf')
+    clone.site_file.write_text(site)
+    folder = clone.binary.parent
+    clone.program('bash > rfm_job.out 2> rfm_job.err; echo "Job <7> is submitted to queue <batch>."', 'bsub')
+    clone.program('echo "7 me DONE batch"', 'bjobs')
+    path = f'{folder}:{clone.environment()["PATH"]}'
+    code, found = case(clone, PATH=path)
+    assert (code, found['result']) == (0, 'pass'), found['fail_reason']
+    assert found['record']['job'] == {'id': '7', 'state': 'COMPLETED', 'exitcode': 0, 'nodes': found['job_nodelist']}
+    clone.program('exit 3')
+    code, found = case(clone, PATH=path)
+    assert (code, found['result']) == (1, 'fail') and 'demo ended with exit code 3' in found['fail_reason']

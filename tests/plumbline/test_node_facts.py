@@ -52,6 +52,24 @@ def test_the_peaks_of_a_node_are_of_its_widest_vectors_and_highest_clock(tmp_pat
     assert (of_two_kinds['flops_dp'], of_two_kinds['core_clock']) == ('281.6 GFlop/s', '3400 MHz')
 
 
+@each_row(
+    ('boost', 'highest', 'frequencies', 'clock'),
+    [
+        ('1', 2450000, '2450000 2000000 1500000', None),  # EPYC 7763 before Linux 5.11: it boosts up to 3.5 GHz
+        ('0', 2450000, '2450000 2000000 1500000', '2450 MHz'),
+        ('1', 3529052, '2450000 2000000 1500000', '3529 MHz'),  # since
+        ('1', 3529052, '', '3529 MHz'),  # of amd-pstate
+    ],
+)
+def test_a_highest_clock_that_leaves_out_the_boost_is_no_peak(tmp_path, boost, highest, frequencies, clock):
+    folder = tmp_path / 'sys/devices/system/cpu'
+    names = ('cpufreq/boost', 'cpu0/cpufreq/cpuinfo_max_freq', 'cpu0/cpufreq/scaling_available_frequencies')
+    for name, text in zip(names, (boost, str(highest), frequencies), strict=True):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f'{text}\n')
+    assert detect._peaks({'topology': {'cores': ['0x1']}}, tmp_path).get('core_clock') == clock
+
+
 SETTINGS = """\
 kernel_command_line\t-\tBOOT_IMAGE=/vmlinuz
 kernel_command_line\t-\troot=UUID=1
@@ -212,6 +230,8 @@ def test_what_was_lost_since_the_last_check():
         'nic_rate mlx5_1: was 200, cannot be read now: the port is down',
         'nics: was 2, cannot be read now: it is not listed',
     ]  # fmt: skip
+    before, now = {'cpus': 256.0, 'nic_rate mlx5_0': 200.0}, {'cpus': 252.0, 'nic_rate mlx5_0': 197.0}
+    assert looks.lost(now, {}, before) == ['cpus: 252, was 256', 'nic_rate mlx5_0: 197, was 200']
 
 
 def test_counters_that_grew_drain_a_node_or_are_told(tmp_path, script, monkeypatch):

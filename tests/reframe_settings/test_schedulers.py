@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from reframe.core.backends import getscheduler
+from reframe.core.backends import getlauncher, getscheduler
 from reframe.core.exceptions import SpawnedProcessError, SpawnedProcessTimeout
+from reframe.core.schedulers import Job as ReframeJob
 from scratch import ROOT
 
 from reframe_settings import schedulers
@@ -305,6 +307,42 @@ def test_without_accounting_a_job_that_the_controller_forgot_has_ended(answers, 
     clock.sleep(schedulers.SqueueJobScheduler.SQUEUE_DELAY + 1)
     slurm.poll(job)
     assert job.state == 'COMPLETED' and slurm.finished(job)
+
+
+# What ReFrame's backends that learn no exit code are answered on a job that has ended
+ENDED = {
+    'bjobs': (0, '12 me DONE batch\n'), 'qstat -xml': (0, '<job_info><queue_info/><job_info/></job_info>'),
+    'qstat -f ': (153, ''), 'qstat -xf': (153, ''), 'oarstat': (0, 'Job_Id: 12\n    state = Terminated\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('word', ['lsf', 'sge', 'pbs', 'torque', 'oar'])
+def test_a_job_whose_exit_code_no_scheduler_tells_ended_well_if_its_script_came_to_its_end(word, tmp_path, monkeypatch):
+    from checks.core.reading.causes import Ending
+
+    def answer(words, **_):
+        code, printed = next(told for begin, told in ENDED.items() if words.startswith(begin))
+        return subprocess.CompletedProcess(words, code, printed, '')
+
+    for name in ('lsf', 'sge', 'pbs', 'oar'):
+        module = import_module(f'reframe.core.schedulers.{name}')
+        monkeypatch.setattr(module.osext, 'run_command', answer)
+        monkeypatch.setattr(module, '_run_strict', answer)
+    scheduler = getscheduler(schedulers.register(word))()
+    job = ReframeJob.create(scheduler, getlauncher('local')(), name='job', workdir=str(tmp_path))
+    job._jobid, job._submit_time = '12', schedulers.time.time()
+    for name in (job.stdout, job.stderr):
+        (tmp_path / name).touch()
+    scheduler.poll(job)
+    assert scheduler.finished(job) and job.exitcode is None
+    ending = Ending.of(job, tmp_path, None)
+    assert not ending.well and ending.own_fault
+    (tmp_path / 'job_ended').touch()
+    assert Ending.of(job, tmp_path, None).well
+    job._exitcode = 256
+    assert not Ending.of(job, tmp_path, None).well, 'the scheduler knows better'
+    job._exitcode, job._state = None, 'CANCELLED'
+    assert not Ending.of(job, tmp_path, None).well
 
 
 def test_a_program_that_hangs_is_not_asked_for_ten_minutes(answers, clock):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checks.core.job.spec import JobSpec
 from checks.core.placement import UNBOUND, Execution
-from checks.core.reading.outputs import CLOCKS
+from checks.core.reading.outputs import CLOCKS, JOB_ENDED
 from plumbline.errors import SiteError
 from plumbline.site.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
@@ -21,6 +21,10 @@ COMPARE_AT_EXIT = (
     """trap '[ -e "$started_in/changes.txt" ] || """
     """{ cd "$started_in" && bash ./load.sh changes load.txt >> provenance.txt; }' EXIT"""
 )
+
+# A decimal comma in the times that the shell tells would be no number to the parts, and none in an output to its
+# reader. rank.sh does the same, for ranks to which the launcher takes no variables
+DECIMAL_POINT = '[[ $EPOCHREALTIME = *.* ]] || { unset LC_ALL; export LC_NUMERIC=C; }'
 
 
 class ShellText(str):
@@ -40,6 +44,7 @@ def prerun(spec: JobSpec) -> list[str]:
         f'unset {" ".join(spec.placement.unset)}',
         *_restarted(spec),
         *activation(spec.stack, spec.installed),
+        DECIMAL_POINT,
         *[f'export {unbound}'] * spec.mpi,  # after the modules of the site, which may set them
         f'(. ./provenance.sh {shlex.quote(spec.program)}) > provenance.txt',
         COMPARE_AT_EXIT,
@@ -92,7 +97,8 @@ def command(spec: JobSpec) -> tuple[str, list[str]]:
 def postrun(spec: JobSpec) -> list[str]:
     """Return the lines of the job script after the program; they write its exit code into the folder of the run.
 
-    A run without that file was still running when its job ended.
+    A run without that file was still running when its job ended. The last line is reached if nothing failed, because
+    ReFrame ends the script at the first failure.
     """
     show = f'(. ./show.sh %s trial_$trial {shlex.quote(spec.output)})'
     ended = '[ -e "trial_$trial/$run/time_limit" ]'  # then the next trial runs; any other failure ends the job
@@ -115,7 +121,7 @@ def postrun(spec: JobSpec) -> list[str]:
         *spec.meters.after,
         '(. ./load.sh after load.txt) >> provenance.txt',
     ]
-    return [*lines, *spec.after]
+    return [*lines, *spec.after, f': > {JOB_ENDED}']
 
 
 def _case(name: str, of: Execution) -> str:

@@ -19,12 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from checks.core.reading.outputs import text_of
+from checks.core.reading.outputs import last_words, text_of
 from plumbline.machine.vendors import VENDORS
 
 # In a phase: 001 section 8.2.4 took 2400 s for an error below 5 %, by meters with one value a minute (its Table 16)
 LEAST_SAMPLES = 40
-_MOST_POWER = 500.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
+_MOST_POWER = 1000.0  # W; more than the parts behind one counter of RAPL take: beyond it, the counter was reset
 _MARKS = 0.05  # s; largest distance between a mark of a phase and the reading of its meter
 _POWERCAP = '/sys/class/powercap'
 _PM_COUNTERS = '/sys/cray/pm_counters'
@@ -145,9 +145,9 @@ def _python(statements: str) -> str:
 
 _METERS = [vendor.meter for vendor in VENDORS.values() if vendor.meter]
 SOURCES = {
-    # the smallest counters hold 65 kJ, 131 s at _MOST_POWER
+    # the smallest counters hold 65 kJ, 65 s at _MOST_POWER
     'rapl': Source(
-        f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=120
+        f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=60
     ),
     'pm_counters': Source(f"grep -s -H '' {_PM_COUNTERS}/*energy; true", _pm_counters, 0.1),
     **{meter.name: Source(_python(meter.statements), _gpus, 0.1) for meter in _METERS},
@@ -178,6 +178,8 @@ def looks_at(path: Path, source: Source, boundary: str) -> list[MeterReading]:
         output, unread = '\n'.join(unread), []
         try:
             counts = source.read(output, boundary)
+            if match[2] != '0':  # after a part of it, such as two of eight GPUs
+                raise ValueError(f'expected the energy of all parts of the node, found "{last_words(output)}"')
         except ValueError as error:
             failed = f' (exit code {match[2]} of `{source.command}`)' if match[2] != '0' else ''
             raise ValueError(f'{error}{failed}') from None

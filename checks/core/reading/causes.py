@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from checks.core.reading import signatures
-from checks.core.reading.outputs import LONGEST, first_words, last_words, own_words, text_of
+from checks.core.reading.outputs import JOB_ENDED, LONGEST, first_words, last_words, own_words, text_of
 from plumbline.causes import Cause
 
-_DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
+# The words of Slurm, the local scheduler and OAR for a job that ended well. LSF, SGE, PBS and Flux say COMPLETED of a
+# job that ended in any way
+_DONE = ('COMPLETED', 'SUCCESS', 'Terminated')
 _OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended by itself; its exit code tells how
 _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output that are searched for a signature
 
@@ -21,6 +23,9 @@ _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output th
 @dataclass(frozen=True)
 class Ending:
     """How a job ended: state and exit code of the scheduler.
+
+    Where the scheduler tells no exit code of a job that is done, as LSF never does, the job script tells it: 0 if the
+    script came to its end.
 
     `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials, from the
     file ``refused`` that it then wrote. `remark`: what the scheduler said of it.
@@ -40,6 +45,8 @@ class Ending:
         code, remark = job.exitcode, ''
         if code is None and getattr(job, 'signal', None):  # of a local job
             code = 128 + job.signal
+        if code is None and job.state in _DONE and (stage / JOB_ENDED).exists():
+            code = 0
         if job.state == 'CANCELLED' and not job.nodelist and patience:
             remark = f'it may be pending for at most {patience:.0f} s'
             if waits_for := getattr(job, 'waits_for', ''):

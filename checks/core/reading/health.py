@@ -13,6 +13,8 @@ from checks.core.reading.outputs import other_clock, seconds_of, text_of
 from plumbline.causes import Cause, Code
 from plumbline.record import Record
 
+_LEAST_STEP = 0.1  # s; chrony and ntpd slew the clock for less, which the uptime follows
+
 
 def short(host: str) -> str:
     """Return the name of a host in lower case and without its domain."""
@@ -78,8 +80,10 @@ def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
         if times := seconds_of(folder / f'trial_{trial}'):
             by_time_of_day, by_uptime = times
             record.trial_seconds.append(by_uptime)
-            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks compute durations from the time of day
-                sentence = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
+            step = by_time_of_day - by_uptime
+            # many benchmarks compute durations from the time of day; of each trial, 1 % matters
+            if abs(step) > min(1.0, max(_LEAST_STEP, by_uptime / 100)):
+                sentence = f'the clock was set by {step:+.{0 if abs(step) > 1 else 1}f} s'
                 yield Cause('clock', sentence, nodes, (trial,), record.trials)
             elif sentence := other_clock(folder / f'trial_{trial}'):
                 for _, _, series in record.series():

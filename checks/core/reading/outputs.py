@@ -16,6 +16,7 @@ CLOCKS = (
     'read -r uptime _ < /proc/uptime; seen=$EPOCHREALTIME; program=$(date +%s.%N); '
     'read -r later _ < /proc/uptime; echo $seen $uptime $program $later'
 )
+JOB_ENDED = 'job_ended'  #: the file that a job script writes last, if nothing failed before
 _NUMBER = re.compile(r'-?[0-9]+(?:\.[0-9]+)?').fullmatch
 _TICK = 0.01  # s, the resolution of the uptime
 _FASTER = 1.05  # factor between two clocks of a node that no slewing explains: chrony's most is 1.083, of both alike

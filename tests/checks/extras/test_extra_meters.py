@@ -56,6 +56,7 @@ def test_power_samples_that_cannot_be_trusted(times, words):
     ('printed', 'words'),
     [
         (f'250\nlook {BEGAN} 0 2\n250\nlook {BEGAN + 1} 0 2\n', ['no sample']),  # the trial began 5 s later
+        (f'400\n410\nlook {BEGAN + 6} 0 2\n', ['of one number', '400, 410']),  # of two power supplies
         ('ipmitool: no such device\nlook 1.0 127 0\n', ['no such device', '127', '`bmc`']),
     ],
 )

@@ -12,6 +12,8 @@
 # PLUMBLINE_VISIBLE, with commas between: NAME of a variable that gets its GPUs, NAME=VALUE to set, -NAME to remove
 # PLUMBLINE_LOCATE, where it is set, asks for the sockets and NUMA domains of the hardware threads, too.
 
+[[ $EPOCHREALTIME = *.* ]] || { unset LC_ALL; export LC_NUMERIC=C; } # watch.sh and readers know no decimal comma
+
 # Where Open MPI and Spectrum MPI, MPICH and Intel MPI (Hydra), PALS, MVAPICH2, Flux, jsrun and Slurm say which rank of
 # its node this is. Slurm's comes last: mpirun inside a Slurm job inherits SLURM_LOCALID=0 for all ranks.
 launchers='OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID MV2_COMM_WORLD_LOCAL_RANK'

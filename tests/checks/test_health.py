@@ -252,6 +252,22 @@ def test_a_clock_that_was_set_in_a_trial_is_told_and_its_seconds_are_those_of_up
     assert [(cause.what, cause.trials) for cause in found] == ([(said, (2,))] if said else [])
 
 
+@each_row(('started', 'ended', 'said'), [
+    ('1700000000 1000 1700000000 1000', '1700000010.5 1010 1700000010.5 1010', 'the clock was set by +0.5 s'),
+    # on a busy node the time of day is read half a second after the uptime, and before the next look at that
+    ('1700000000 1000 1700000000 1000', '1700000010.5 1010 1700000010.5 1010.5', None),
+    ('1700000000.5 1000 1700000000.5 1000.5', '1700000010 1010 1700000010 1010', None),
+    ('1700000000 1000 1700000000 1000', '1700000012 1010 1700000012 1010.5', 'the clock was set by +2 s'),
+])  # fmt: skip
+def test_a_time_of_day_that_a_busy_node_read_late_is_no_step(started, ended, said, tmp_path):
+    folder = tmp_path / 'trial_1'
+    folder.mkdir(exist_ok=True)
+    (folder / 'started').write_text(f'{started}\n')
+    (folder / 'ended').write_text(f'{ended}\n')
+    found = list(clock_steps(tmp_path, plan_of('HPL', (), [], trials=1).empty_record(), 'n1'))
+    assert [cause.what for cause in found] == ([said] if said else [])
+
+
 @each_row('preloads', [True, False])
 def test_numbers_of_programs_whose_clock_runs_at_half_speed_are_invalid(tmp_path, half_clock, preloads):
     """The job's shell has the clock of the node: what it exports reaches its programs alone."""

@@ -78,11 +78,10 @@ def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
     """
     for trial in range(1, record.trials + 1):
         if times := seconds_of(folder / f'trial_{trial}'):
-            by_time_of_day, by_uptime = times
-            record.trial_seconds.append(by_uptime)
-            step = by_time_of_day - by_uptime
+            seconds, step = times
+            record.trial_seconds.append(seconds)
             # many benchmarks compute durations from the time of day; of each trial, 1 % matters
-            if abs(step) > min(1.0, max(_LEAST_STEP, by_uptime / 100)):
+            if abs(step) > min(1.0, max(_LEAST_STEP, seconds / 100)):
                 sentence = f'the clock was set by {step:+.{0 if abs(step) > 1 else 1}f} s'
                 yield Cause('clock', sentence, nodes, (trial,), record.trials)
             elif sentence := other_clock(folder / f'trial_{trial}'):

@@ -100,11 +100,18 @@ def marks_of(folder: Path) -> tuple[list[float], list[float]]:
 
 
 def seconds_of(folder: Path) -> tuple[float, float] | None:
-    """Return the seconds of a trial by the time of day and by uptime; None if it did not end."""
+    """Return the seconds of a trial by uptime, and by how many the time of day was set in it; None if it did not end.
+
+    The time of day is read between two looks at the uptime, so that a busy node, on which it is read late, is no fault.
+    """
     started, ended = marks_of(folder)
     if len(started) < 2 or len(ended) < 2:
         return None
-    return ended[0] - started[0], ended[1] - started[1]
+    seen, seconds = ended[0] - started[0], ended[1] - started[1]
+    least = most = seconds
+    if len(started) == len(ended) == 4:
+        least, most = ended[1] - started[3], ended[3] - started[1]
+    return seconds, seen - min(max(seen, least), most)
 
 
 def other_clock(folder: Path) -> str:

@@ -3,8 +3,10 @@
 
 import io
 import os
+import shutil
 import subprocess
 import tarfile
+import time
 
 import pytest
 from reading import plan_of
@@ -26,14 +28,16 @@ RATES = plan_of('HPL', (), [Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay
         ('exit 3', 60, 'FAILED', 'exit code 3'),
         ('kill -KILL $$', 60, 'FAILED', 'was killed by SIGKILL'),  # as Slurm does where the node goes down
         ('sleep 60', 1, 'TIMEOUT', 'the time limit was reached'),
+        ('sleep 1.5', 60, 'COMPLETED', None),  # the clock of the node is ahead: the end of the allocation is over there
     ],
 )
 def test_a_place_that_was_killed_before_its_limit_did_not_reach_it(tmp_path, job, seconds, state, said):
     (tmp_path / 'rounds').mkdir()
     (tmp_path / 'rounds/1').write_text('n1 n1,n2\nn3 n3,n4\n')
     (tmp_path / 'place.sh').write_text(f'{job}\n')
-    script = ['bash', PARTS / 'sweep.sh', '1', f'{seconds}']
-    subprocess.run(script, cwd=tmp_path, env={'SLURMD_NODENAME': 'n3', 'PATH': '/usr/bin:/bin'}, check=True)
+    script = ['bash', PARTS / 'sweep.sh', '1', f'{seconds}', '60']
+    environment = {'SLURMD_NODENAME': 'n3', 'PATH': '/usr/bin:/bin', 'PLUMBLINE_NODE_SWEEP_UNTIL': '1'}
+    subprocess.run(script, cwd=tmp_path, env=environment, check=True)
     record = read_place(tmp_path / 'places', ('n3', 'n4'), plan_of('HPL', (), []), Round())
     faults = [*map(str, record.causes)]
     assert record.job['state'] == state
@@ -47,18 +51,19 @@ STEP = 'while [ "$1" != bash ]; do shift; done'  # leaves the command of the ste
 def ran_round(tmp_path):
     """A call runs a round of the places n1 and n2, with stand-ins of Slurm, and returns the record of each."""
 
-    def run(job: str = 'exit 0', srun: str = '', down: str = '') -> list[Record]:
+    def run(job: str = 'exit 0', srun: str = '', down: str = '', ends_in: float = 60) -> list[Record]:
         for below in ('bin', 'rounds'):
             (tmp_path / below).mkdir()
         (tmp_path / 'rounds/1').write_text('n1 n1\nn2 n2\n')
         (tmp_path / 'place.sh').write_text(f'{job}\n')
-        (tmp_path / 'sweep.sh').symlink_to(PARTS / 'sweep.sh')
+        shutil.copy(PARTS / 'sweep.sh', tmp_path)
         every = f'{STEP}; for SLURMD_NODENAME in n1 n2; do export SLURMD_NODENAME'
         programs = {'srun': srun or f'{every}; "$@"; done', 'sinfo': f'[ ! -e down ] || echo {down}'}
         for name, text in programs.items():
             (tmp_path / 'bin' / name).write_text(f'#!/bin/bash\n{text}\n')
             (tmp_path / 'bin' / name).chmod(0o755)
         environment = {'PATH': f'{tmp_path / "bin"}:/usr/bin:/bin'}
+        environment['PLUMBLINE_NODE_SWEEP_UNTIL'] = f'{int(time.time() + ends_in)}'
         subprocess.run(['bash', PARTS / 'sweep_round.sh', '1', '60'], cwd=tmp_path, env=environment, check=False)
         of_round = Round.of(tmp_path, 1, [('n1',), ('n2',)])
         return [read_place(tmp_path / 'places', (node,), RATES, of_round) for node in ('n1', 'n2')]
@@ -92,6 +97,11 @@ def test_a_place_of_a_round_that_was_killed_did_not_come_to_its_end(ran_round):
     """As with its allocation: nobody wrote how the step of the round ended."""
     for state, said in endings(ran_round(srun='kill -KILL $PPID')):
         assert state == 'CANCELLED' and 'there is no exit code of the srun of its round' in said
+
+
+def test_a_place_that_the_end_of_the_allocation_cut_did_not_reach_its_own_limit(ran_round):
+    (state, said), _ = endings(ran_round(job='sleep 10', ends_in=2))
+    assert state == 'CANCELLED' and 'the time of the allocation was used up' in said
 
 
 def place(rate: float, delay: float):

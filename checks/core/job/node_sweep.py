@@ -32,6 +32,7 @@ _IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S10
 WEEK = 7 * 86400
 _STATES = {'0': 'COMPLETED', '124': 'TIMEOUT'}  # exit code of `timeout` in parts/sweep.sh -> Slurm's state
 _JOB = 'the job of this place'
+_LATE = 'the time of the allocation was used up'
 _OF_SLURM = '$(compgen -v SLURM_ | grep -vx SLURM_JWT)'  # its token is in no file
 
 
@@ -61,7 +62,7 @@ class Round:
     def ending(self, place: Place, errors: str = '') -> Ending:
         """Return how a place of the round ended that has no exit code. `errors`: its standard error."""
         if self.late:
-            return Ending('CANCELLED', None, _JOB, refused='the time of the allocation was used up')
+            return Ending('CANCELLED', None, _JOB, refused=_LATE)
         if self.down.intersection(place):
             return Ending('NODE_FAIL', None, _JOB, errors=errors)
         if not self.code:
@@ -160,6 +161,8 @@ def read_place(places: Path, place: Place, plan: Plan, of_round: Round, hooks: H
             if code:
                 number = int(code)
                 ending = Ending(_STATES.get(code, 'FAILED'), number, _JOB, errors=errors)
+            if (folder / 'place.late').exists():
+                ending = Ending('CANCELLED', number, _JOB, errors=errors, remark=_LATE)
             record = read_trials(folder, plan, ','.join(place), ending, hooks)
     except (InputError, tarfile.TarError) as error:
         ending = Ending('FAILED', None, _JOB, refused=f'its files cannot be read: {error}')

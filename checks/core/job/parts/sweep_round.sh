@@ -18,9 +18,10 @@ while read -r first _; do
 done < "rounds/$1" > "rounds/$1.up"
 mapfile -t nodes < "rounds/$1.up"
 [ ${#nodes[@]} -gt 0 ] || exit 0
+left=$((${PLUMBLINE_NODE_SWEEP_UNTIL:-EPOCHSECONDS + $2} - EPOCHSECONDS))
 # the nodes as a file: thousands of names are longer than an argument can be
 srun --overlap --cpu-bind=none --mpi=none --nodes=${#nodes[@]} --ntasks=${#nodes[@]} --ntasks-per-node=1 \
-    --nodelist="./rounds/$1.up" --no-kill --kill-on-bad-exit=0 bash ./sweep.sh "$1" "$2" 2> "rounds/$1.errors"
+    --nodelist="./rounds/$1.up" --no-kill --kill-on-bad-exit=0 bash ./sweep.sh "$1" "$2" $left 2> "rounds/$1.errors"
 code=$?
 cat "rounds/$1.errors" >&2
 down_nodes >> "rounds/$1.down"

@@ -104,7 +104,7 @@ class NodeSweep:
     def _begin(self) -> Sweep:
         """Return the sweep to be resumed, or a new one; an earlier sweep that is not resumed is stored first."""
         unfinished = Sweep.unfinished(self.results)
-        if unfinished and (self.arguments.anew or not unfinished.can_resume(self.selection, self.results)):
+        if unfinished and (self.arguments.anew or not unfinished.can_resume(self.selection)):
             print('plumbline: stores an earlier, incomplete node sweep and starts a new one')
             self._store(unfinished, unfinished.content()[0])
             (self.results / STATE).unlink()

@@ -77,12 +77,11 @@ class Sweep:
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def can_resume(self, selection: CaseSelection, results: Path) -> bool:
-        """Return True if this sweep had the same selection and was kept less than `RESUMABLE` seconds ago."""
-        try:
-            age = time.time() - (results / STATE).stat().st_mtime
-        except OSError:
+    def can_resume(self, selection: CaseSelection) -> bool:
+        """Return True if this sweep had the same selection and began less than `RESUMABLE` seconds ago."""
+        if not self.parts:
             return False
+        age = time.time() - self.parts[0].session.started
         return self.command == selection.command and 0 <= age < RESUMABLE
 
     def remember(self, results: Path) -> None:

@@ -141,7 +141,9 @@ class Sweep:
         """Yield each place of an allocation with the entry of a case there. `ran`: ReFrame's entry for all places."""
         name, why = self.cases[case], part.why or 'ReFrame ended without it'
         swept = {tuple(at_place['job']['nodes']): at_place for at_place in record_of(ran).get('swept', ())}
-        for place in (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places):
+        # places that ran, and those that should have: the rounds asked for now may be fewer
+        planned = (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places)
+        for place in dict.fromkeys([*swept, *planned]):
             if ran and place in swept:
                 job = swept[place]['job']  # without an end, or killed: it ended with the whole allocation
                 ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED

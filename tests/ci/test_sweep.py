@@ -3,6 +3,7 @@
 
 import json
 import time
+from itertools import combinations
 
 import pytest
 from rows import each_row
@@ -126,6 +127,15 @@ def test_nodes_that_were_taken_before_their_pairs_ran_are_missing(sweep, tmp_pat
     sweep.round = 1
     add(sweep, tmp_path, ['n3', 'n4'], entry('two', record('n3', 'n4'), num_nodes=2), cases=[TWO], round=1)
     assert sweep.content()[1] == []
+
+
+def test_pairs_that_were_measured_stay_when_fewer_rounds_are_asked_for_later(sweep, tmp_path, monkeypatch):
+    sweep.cases, sweep.nodes = {TWO: 'two'}, ['n1', 'n2', 'n3', 'n4']
+    pairs = list(combinations(sweep.nodes, 2))
+    add(sweep, tmp_path, sweep.nodes, entry('two', *(record(*pair) for pair in pairs), num_nodes=2))
+    monkeypatch.setenv('PLUMBLINE_NODE_SWEEP_ROUNDS', '1')
+    content, missing = sweep.content()
+    assert rows(content) == {('hash-two', ','.join(pair)): ('pass', None) for pair in pairs} and not missing
 
 
 def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):

@@ -234,12 +234,13 @@ def _clean_up_after_a_kill(results: Path) -> None:
     """End the processes on this host and the jobs in Slurm's queue that a killed command left.
 
     This process holds the lock, so they belong to no running command; ReFrame started by hand uses another stage
-    directory.
+    directory. Each comparison of a change has a home of its own, of which the newest may have been killed.
     """
-    if ended := end_processes(results):
-        print(f'plumbline: a run before this one was killed; ended {ended} processes that it left')
-    if cancelled := cancel_jobs_below(results / STAGE):
-        print(f'plumbline: a run before this one was killed; {cancelled}')
+    for home in (results, *sorted(results.glob('changes/*'))[-1:]):
+        if ended := end_processes(home):
+            print(f'plumbline: a run before this one was killed; ended {ended} processes that it left')
+        if cancelled := cancel_jobs_below(home / STAGE):
+            print(f'plumbline: a run before this one was killed; {cancelled}')
 
 
 class Silence:

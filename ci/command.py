@@ -218,8 +218,13 @@ def _lock(results: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except (BlockingIOError, PermissionError):  # EAGAIN and EACCES: another process holds it
                 time.sleep(wait)
+            except OSError as error:
+                raise InputError(
+                    f'{lock.name}: cannot be locked: {error.strerror}; choose a file system with locks with --results '
+                    '(of Lustre, one that is mounted with the option flock)'
+                ) from None
         else:
             lock.seek(0)
             holder = lock.read().strip() or 'just started'

@@ -2,6 +2,7 @@
 """A results directory that others may write: nothing is written through their links, and it is refused if all may."""
 
 import argparse
+import errno
 import fcntl
 import os
 import shutil
@@ -165,3 +166,14 @@ def test_what_a_killed_comparison_of_a_change_left_is_ended(results, run, monkey
         code, _ = run(results)
         assert process.wait() == -signal.SIGKILL
     assert code == 0 and slurm.of('scancel') == [['7']]
+
+
+def test_a_file_system_that_cannot_lock_is_named(results, run, monkeypatch):
+    """As Lustre without the mount option flock."""
+
+    def flock(*_):
+        raise OSError(errno.ENOSYS, 'Function not implemented')
+
+    monkeypatch.setattr(fcntl, 'flock', flock)
+    code, said = run(results)
+    assert code == 2 and 'cannot be locked: Function not implemented' in said and 'another' not in said

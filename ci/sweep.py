@@ -145,8 +145,8 @@ class Sweep:
         planned = (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places)
         for place in dict.fromkeys([*swept, *planned]):
             if ran and place in swept:
-                job = swept[place]['job']  # without an end, or killed: it ended with the whole allocation
-                ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED
+                # without an end, or killed: it ended with the whole allocation
+                ended = part.why and swept[place]['job']['exitcode'] in (None, *_KILLS)
                 yield place, _missing(case, name, ran, place, why) if ended else _of_place(ran, swept[place])
             elif ran and ran['result'] not in ('abort', 'pass'):
                 failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}

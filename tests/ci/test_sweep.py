@@ -177,7 +177,8 @@ def test_breaches_of_a_node_are_of_the_performance_and_faults_of_the_sanity(swee
     [
         (None, 'NODE_FAIL', '', False), (None, 'NODE_FAIL', 'ended', True), (137, 'FAILED', 'ended', True),
         (130, 'FAILED', 'ended', True), (1, 'FAILED', 'ended', False),
-        (137, 'FAILED', '', False), (None, 'CANCELLED', '', True), (0, 'COMPLETED', 'ended', False),
+        (137, 'FAILED', '', False), (None, 'CANCELLED', '', True),
+        (None, 'CANCELLED', 'ended', True), (0, 'COMPLETED', 'ended', False),
     ],
 )  # fmt: skip
 def test_what_was_killed_with_its_allocation_can_be_resumed(code, state, why, is_missing, sweep, tmp_path):

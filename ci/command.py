@@ -218,8 +218,13 @@ def _lock(results: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except (BlockingIOError, PermissionError):  # EAGAIN and EACCES: another process holds it
                 time.sleep(wait)
+            except OSError as error:
+                raise InputError(
+                    f'{lock.name}: cannot be locked: {error.strerror}; choose a file system with locks with --results '
+                    '(of Lustre, one that is mounted with the option flock)'
+                ) from None
         else:
             lock.seek(0)
             holder = lock.read().strip() or 'just started'
@@ -234,12 +239,13 @@ def _clean_up_after_a_kill(results: Path) -> None:
     """End the processes on this host and the jobs in Slurm's queue that a killed command left.
 
     This process holds the lock, so they belong to no running command; ReFrame started by hand uses another stage
-    directory.
+    directory. Each comparison of a change has a home of its own, of which the newest may have been killed.
     """
-    if ended := end_processes(results):
-        print(f'plumbline: a run before this one was killed; ended {ended} processes that it left')
-    if cancelled := cancel_jobs_below(results / STAGE):
-        print(f'plumbline: a run before this one was killed; {cancelled}')
+    for home in (results, *sorted(results.glob('changes/*'))[-1:]):
+        if ended := end_processes(home):
+            print(f'plumbline: a run before this one was killed; ended {ended} processes that it left')
+        if cancelled := cancel_jobs_below(home / STAGE):
+            print(f'plumbline: a run before this one was killed; {cancelled}')
 
 
 class Silence:

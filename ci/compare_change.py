@@ -17,9 +17,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ci import command, so_far
-from ci.cases import Case, case_of, cases_in, left_out, name_of, on_their_nodes
+from ci.cases import Case, Content, case_of, cases_in, left_out, name_of, on_their_nodes
 from ci.command import duration, positive
 from ci.pairs import PairsOutcome, compare_pairs
+from ci.process import Ended
 from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
 from plumbline.errors import InputError
@@ -128,22 +129,22 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Coll
             shell = ['bash', '-c', _SHELL.format(command=states[state]), 'compare-change']
             wanted = {case: nodes[case] for case in undecided or nodes if case in nodes}
             ended = session.run(deadline, wanted or None, shell=shell)  # nosec B604  text for the job
-            if not session.report.exists():
+            if not session.report.exists() and (ended.told_to_end or not ended.why):
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
-            content = session.content()
-            session.write(content)
-            nodes = nodes or on_their_nodes(cases_in(content), site)
-            problems = [f'{case["display_name"]}: {reason}' for case in cases_in(content) if (reason := left_out(case))]
-            problems = [ended.why] * bool(ended.why) + problems
-            so_far.store(home, session.report, len(undecided or cases), [*map(Problem, problems)])
-            session.forget()
-            uuids[state] = content['session_info']['uuid']
+            content = _stored(session, ended, len(undecided or cases), site)
             if ended.told_to_end:
                 where = f'ended in round {number} of {arguments.rounds}: {ended.why}'
                 if ended.by_signal or not pairs:
                     raise InputError(f'{where}; the sessions are in {home}')
                 print(f'plumbline: {where}; the rounds before it decide', flush=True)
                 return change
+            if ended.why:
+                print(f'plumbline: round {number} does not count: {state}: {ended.why}', flush=True)
+                break
+            nodes = nodes or on_their_nodes(cases_in(content), site)
+            uuids[state] = content['session_info']['uuid']
+        if len(uuids) < len(states):
+            continue
         pairs.append((uuids['before'], uuids['after']))
         change = compare_pairs(home, pairs, arguments.smallest, only)
         undecided = {case_of(case) for case in cases_in(content) if name_of(case) in change.undecided}
@@ -159,6 +160,17 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Coll
             break
         print(f'plumbline: {count(len(undecided), "case")} undecided', flush=True)
     return change
+
+
+def _stored(session: PlannedSession, ended: Ended, expected: int, site: Site) -> Content:
+    """Store a session of so many cases, also one of a ReFrame that was killed; return its run report."""
+    content = session.content()
+    session.write(content)
+    problems = [f'{case["display_name"]}: {reason}' for case in cases_in(content) if (reason := left_out(case))]
+    problems = [ended.why] * bool(ended.why) + problems
+    so_far.store(Path(session.results), session.report, expected, [*map(Problem, problems)], site.name)
+    session.forget()
+    return content
 
 
 if __name__ == '__main__':

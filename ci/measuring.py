@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci import no_case, planned, so_far
-from ci.cases import Case, Content, cases_in, cut_short
+from ci.cases import Case, Content, case_of, cases_in, cut_short
 from ci.process import Ended
 from ci.rerun import complete, look_again, retry
 from ci.session import CaseSelection, PlannedSession, runs_here
@@ -155,10 +155,19 @@ class Measuring:
         if self.told_to_end:
             return
         if self.may_go_on and time.monotonic() < self.deadline:
+            left = self._unfinished(cases)
             retry(self.session, self.content, cases, self.deadline)
+            if left and not self._unfinished(cases):
+                for cut in [problem for problem in self.problems if problem.kind == 'cut short']:
+                    self.problems.remove(cut)
+                    print(f'plumbline: {cut.why}; the cases that were left have run to their end', flush=True)
         self.problems += map(Problem, complete(self.session, self.content, self.site, self.deadline))
         if self.may_go_on and not self.session.ended_by:
             look_again(self.session, self.content, self.site, self.deadline, self._first_verdict)
+
+    def _unfinished(self, cases: Sequence[Case]) -> set[Case]:
+        """Return the cases that have not come to their end."""
+        return set(cases) - {case_of(entry) for entry in cases_in(self.content) if entry['result'] != 'abort'}
 
     def _first_verdict(self) -> None:
         """Store what was measured so far and print the verdict on it, for the person who waits for the first one."""

@@ -104,7 +104,7 @@ class NodeSweep:
     def _begin(self) -> Sweep:
         """Return the sweep to be resumed, or a new one; an earlier sweep that is not resumed is stored first."""
         unfinished = Sweep.unfinished(self.results)
-        if unfinished and (self.arguments.anew or not unfinished.can_resume(self.selection, self.results)):
+        if unfinished and (self.arguments.anew or not unfinished.can_resume(self.selection)):
             print('plumbline: stores an earlier, incomplete node sweep and starts a new one')
             self._store(unfinished, unfinished.content()[0])
             (self.results / STATE).unlink()
@@ -215,10 +215,10 @@ class NodeSweep:
             ended = session.run(time.monotonic() + self.time_limit + READING, wanted, PART, variables)
             self.stopped = bool(ended.by_signal)
             state = (ask('squeue', '--noheader', f'--jobs={job}', '--states=all', '--format=%T') or '').strip()
-            if ended.why or state in ('RUNNING', ''):
+            if ended.why or state == 'RUNNING':
                 return ended.why
             part.state = state
-            return f'job {job} ended in state {state}'
+            return f'job {job} ended in state {state}' if state else f'squeue does not say how job {job} ended'
         finally:
             ask('scancel', job)
             cancel_jobs_below(stage)

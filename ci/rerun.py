@@ -20,6 +20,7 @@ from ci.cases import (
     case_of,
     cases_in,
     failed,
+    identity,
     left_out,
     name_of,
     nodes_of,
@@ -76,8 +77,9 @@ def complete(session: PlannedSession, content: Content, site: Site, deadline: fl
 
 
 def _incomplete(content: Content) -> list[Entry]:
-    """Return the last run of each case that has trials left."""
-    return [case for case in cases_in(content) if trials_not_run(case)]
+    """Return the last run of each case that has trials left; a run that was aborted ran none of them."""
+    ran = [case for case in cases_in(content, every_run=True) if case['result'] != 'abort']
+    return [case for case in {identity(case): case for case in ran}.values() if trials_not_run(case)]
 
 
 def look_again(

@@ -77,12 +77,11 @@ class Sweep:
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def can_resume(self, selection: CaseSelection, results: Path) -> bool:
-        """Return True if this sweep had the same selection and was kept less than `RESUMABLE` seconds ago."""
-        try:
-            age = time.time() - (results / STATE).stat().st_mtime
-        except OSError:
+    def can_resume(self, selection: CaseSelection) -> bool:
+        """Return True if this sweep had the same selection and began less than `RESUMABLE` seconds ago."""
+        if not self.parts:
             return False
+        age = time.time() - self.parts[0].session.started
         return self.command == selection.command and 0 <= age < RESUMABLE
 
     def remember(self, results: Path) -> None:
@@ -142,10 +141,12 @@ class Sweep:
         """Yield each place of an allocation with the entry of a case there. `ran`: ReFrame's entry for all places."""
         name, why = self.cases[case], part.why or 'ReFrame ended without it'
         swept = {tuple(at_place['job']['nodes']): at_place for at_place in record_of(ran).get('swept', ())}
-        for place in (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places):
+        # places that ran, and those that should have: the rounds asked for now may be fewer
+        planned = (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places)
+        for place in dict.fromkeys([*swept, *planned]):
             if ran and place in swept:
-                job = swept[place]['job']  # without an end, or killed: it ended with the whole allocation
-                ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED
+                # without an end, or killed: it ended with the whole allocation
+                ended = part.why and swept[place]['job']['exitcode'] in (None, *_KILLS)
                 yield place, _missing(case, name, ran, place, why) if ended else _of_place(ran, swept[place])
             elif ran and ran['result'] not in ('abort', 'pass'):
                 failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}

@@ -8,7 +8,7 @@ from rows import each_row
 from test_trials import ROWS, folder_of, plan
 
 from checks.compute.hpl_output import metrics_of
-from checks.core.job.node_sweep import read_place
+from checks.core.job.node_sweep import Round, read_place
 from checks.core.reading.metrics import Metric
 from checks.core.reading.trials import read_trials
 from checks.gpu import xccl_output
@@ -64,7 +64,7 @@ def test_those_of_a_place_of_a_sweep_are_packed_with_it(tmp_path):
     (tmp_path / 'n1/place.exit').write_text('0\n')
     with tarfile.open(tmp_path / 'n1.tar', 'w') as archive:
         archive.add(tmp_path / 'n1', '.')
-    record = read_place(tmp_path, ('n1',), plan(), late=False)
+    record = read_place(tmp_path, ('n1',), plan(), Round())
     faults = [*map(str, record.causes)]
     assert not faults and len(record.metrics['latency'].series[0].samples) == 1
     with tarfile.open(tmp_path / 'n1.tar') as archive:

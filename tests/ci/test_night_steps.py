@@ -395,3 +395,20 @@ def test_the_exit_code_is_that_of_the_verdict_or_of_what_was_not_written(
     said = capsys.readouterr()
     assert [line for line in said.err.splitlines() if line == 'plumbline: x'] == ['plumbline: x'] * len(faults)
     assert 'published: u' in said.out and ('was not published: full disk' in said.err) == bool(fault)
+
+
+@each_row('again, results, is_whole', [('pass', ['pass', 'pass'], True), ('abort', ['pass', 'abort'], False)])
+def test_a_session_of_which_the_retry_measured_the_rest_came_to_its_end(
+    again, results, is_whole, monkeypatch, tmp_path, capsys
+):
+    """ReFrame is killed while b runs."""
+    world = World(monkeypatch, tmp_path / again)
+    world.reframe.reports(case('b', again))
+    (world.reframe.folder / 'report').rename(world.reframe.folder / 'rest')
+    world.reframe.reports(case('a'), case('b', 'abort'))
+    world.reframe.ends('case "$*" in *-retry*) cp rest "$file" ;; *) kill -KILL $$ ;; esac')
+    world.night()
+    content, expected, problems = world.stored[-1]
+    assert [one['result'] for run in content['runs'] for one in run['testcases']] == results and expected == 2
+    assert problems == [] if is_whole else 'ReFrame was ended by SIGKILL after 1 of 2 cases' in problems[0]
+    assert ('SIGKILL; the cases that were left have run' in capsys.readouterr().out) == is_whole

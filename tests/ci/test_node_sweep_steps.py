@@ -15,6 +15,7 @@ from stand_ins import ReFrame, Slurm, no_files_of_checks
 from test_sweep import entry, record
 
 from ci import node_sweep as module
+from ci.cases import cases_in
 from ci.node_sweep import NODES, NodeSweep, parse, partition_of
 from ci.session import CaseSelection, PlannedSession
 from ci.sweep import STATE, Allocation, Sweep
@@ -264,6 +265,22 @@ def test_what_ended_an_allocation(salloc, state, why, fleet):
         fleet.slurm.runs('salloc', salloc)
     fleet.sweep().run()
     assert fleet.why == why and [why in problem for problem in fleet.stored[-1][2]] == [True] * bool(why)
+
+
+@each_row('squeue', ['echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1', 'exit 0'])
+def test_an_allocation_of_which_slurm_says_nothing_accuses_no_node_and_is_resumed(squeue, fleet):
+    """As after an outage, or once the controller has forgotten the job."""
+    fleet.free('n1')
+    down = record('n1', code=None, state='NODE_FAIL', faults=['a node failed before its first trial'])
+    fleet.reframe.reports(measured('a', down))
+    fleet.slurm.runs('squeue', f'case "$*" in *states=all*) {squeue} ;; esac')
+    sweep = fleet.sweep('--anew')
+    sweep.run()
+    assert fleet.why == 'squeue does not say how job 42 ended'
+    content, missing = sweep.sweep.content()
+    assert [case['job_state'] for case in cases_in(content)] == ['CANCELLED'] and len(missing) == 1
+    (problem,) = fleet.stored[-1][2]
+    assert fleet.why in problem
 
 
 # The end

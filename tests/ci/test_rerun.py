@@ -68,6 +68,15 @@ def test_trials_that_no_job_ran_are_a_problem_of_the_session():
     assert jobs.asked == [('-part2', 4)], 'a job that ran nothing is the last one'
 
 
+def test_trials_of_a_further_job_that_was_aborted_are_a_problem_of_the_session():
+    jobs, content = Jobs(), session_of(case(7, 10))
+    aborted = {'testcases': [case(result='abort')]}
+    jobs.run_again = lambda content, *_, **__: content['runs'].append(aborted)
+    assert complete(jobs, content, SITE, time.monotonic() + 60) == [
+        'HPL: 7 of 10 trials: one takes up to 30 s; no job ran them'
+    ]
+
+
 # Cases in doubt
 
 

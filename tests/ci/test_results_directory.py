@@ -2,19 +2,23 @@
 """A results directory that others may write: nothing is written through their links, and it is refused if all may."""
 
 import argparse
+import errno
 import fcntl
 import os
 import shutil
+import signal
 import stat
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 from commands import run_command
 from rows import each_row
+from stand_ins import Slurm
 
 from ci import command
-from ci.process import Process
+from ci.process import Process, owner_of
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import open_own, write_text
@@ -146,3 +150,30 @@ def test_a_lock_that_is_held_for_a_moment_is_asked_for_twice(results, run, monke
         code, said = run(results, lambda *_: holder.append((results / 'nightly.lock').read_text()) or 0)
     assert (code, 'another nightly run writes to' in said) == ((2, True) if for_ever else (0, False))
     assert for_ever or f'process {os.getpid()} since' in holder[0]
+
+
+def test_what_a_killed_comparison_of_a_change_left_is_ended(results, run, monkeypatch):
+    """Its job and the process that submitted it; ReFrame started by hand has another stage directory."""
+    bin_folder, home = results.parent / 'bin', results / 'changes/20261129T010203Z'
+    for folder in (bin_folder, results / 'changes/20261128T010203Z', home):
+        folder.mkdir(parents=True)
+    slurm = Slurm(bin_folder)
+    queue = f'7|{home}/nightly-stage/1-before/x\n8|{results}/stage/x\n'
+    slurm.says('squeue', queue, queue, '')
+    slurm.runs('scancel', '')
+    monkeypatch.setenv('PATH', f'{bin_folder}:{os.environ["PATH"]}')
+    with subprocess.Popen(['sleep', '5'], env=os.environ | {settings.OWNER.name: owner_of(home)}) as process:
+        code, _ = run(results)
+        assert process.wait() == -signal.SIGKILL
+    assert code == 0 and slurm.of('scancel') == [['7']]
+
+
+def test_a_file_system_that_cannot_lock_is_named(results, run, monkeypatch):
+    """As Lustre without the mount option flock."""
+
+    def flock(*_):
+        raise OSError(errno.ENOSYS, 'Function not implemented')
+
+    monkeypatch.setattr(fcntl, 'flock', flock)
+    code, said = run(results)
+    assert code == 2 and 'cannot be locked: Function not implemented' in said and 'another' not in said

@@ -94,7 +94,7 @@ class World:
             for line, state in zip(self.reframe.runs, states, strict=True)
         ]
 
-    def store(self, home, report, number, problems):
+    def store(self, home, report, number, problems, site):
         self.now += self.took
         self.stored.append((number, [str(problem) for problem in problems]))
 
@@ -168,12 +168,29 @@ def test_where_the_first_session_measured_nothing_all_run_in_the_second(monkeypa
     assert [cases for *_, cases in world.ran] == [None, None]
 
 
-def test_what_ended_a_session_or_left_trials_out_is_stored_with_it(monkeypatch, tmp_path):
-    entries = [ran('a', ['n1'], trials_left_out='4 of 5 trials')]
-    world = World(monkeypatch, tmp_path, answer(0), entries=entries, ends='kill -SEGV $$')
+def test_what_left_trials_out_is_stored_with_its_session(monkeypatch, tmp_path):
+    world = World(monkeypatch, tmp_path, answer(0), entries=[ran('a', ['n1'], trials_left_out='4 of 5 trials')])
     assert world.call() == 0
-    number, (ended, left) = world.stored[0]
-    assert number == 2 and 'SIGSEGV' in ended and left == 'a: 4 of 5 trials'
+    assert world.stored[0] == (2, ['a: 4 of 5 trials'])
+
+
+@each_row('left', ['', 'rm "$file"; '])
+def test_a_round_in_which_reframe_was_killed_does_not_count(left, monkeypatch, tmp_path, capsys):
+    """It lacks cases, which says nothing of the change: the other rounds decide. Killed, it may leave no report."""
+    ends = f'[ "$(wc -l < states)" != 1 ] || {{ {left}kill -KILL $$; }}'
+    world = World(monkeypatch, tmp_path / f'left{len(left)}', answer(0), ends=ends)
+    assert world.call() == 0
+    assert [name for name, *_ in world.ran] == ['1-before', '2-after', '2-before']
+    assert world.compared == [([('u3', 'u2')], 0.05)]
+    number, (ended,) = world.stored[0]
+    assert number == 2 and 'SIGKILL' in ended
+    assert 'round 1 does not count: before: ReFrame was ended by SIGKILL' in capsys.readouterr().out
+
+
+def test_where_no_round_counts_nothing_can_be_told(monkeypatch, tmp_path, capsys):
+    world = World(monkeypatch, tmp_path, ends='kill -SEGV $$')
+    assert world.call('--rounds=3') == 3 and len(world.ran) == 3
+    assert 'round 3 does not count' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(('sessions', 'number'), [(1, 1), (3, 2)])

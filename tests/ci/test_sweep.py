@@ -2,8 +2,8 @@
 """What a node sweep has and lacks: no node that was to run is without a row."""
 
 import json
-import os
 import time
+from itertools import combinations
 
 import pytest
 from rows import each_row
@@ -129,22 +129,33 @@ def test_nodes_that_were_taken_before_their_pairs_ran_are_missing(sweep, tmp_pat
     assert sweep.content()[1] == []
 
 
+def test_pairs_that_were_measured_stay_when_fewer_rounds_are_asked_for_later(sweep, tmp_path, monkeypatch):
+    sweep.cases, sweep.nodes = {TWO: 'two'}, ['n1', 'n2', 'n3', 'n4']
+    pairs = list(combinations(sweep.nodes, 2))
+    add(sweep, tmp_path, sweep.nodes, entry('two', *(record(*pair) for pair in pairs), num_nodes=2))
+    monkeypatch.setenv('PLUMBLINE_NODE_SWEEP_ROUNDS', '1')
+    content, missing = sweep.content()
+    assert rows(content) == {('hash-two', ','.join(pair)): ('pass', None) for pair in pairs} and not missing
+
+
 def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):
     assert Sweep.unfinished(tmp_path) is None
     add(sweep, tmp_path, ['n1'], cases=[ONE])
     sweep.remember(tmp_path)
     assert Sweep.unfinished(tmp_path) == sweep
-    assert sweep.can_resume(SELECTION, tmp_path) and not sweep.can_resume(CaseSelection('s', 'nightly'), tmp_path)
+    assert sweep.can_resume(SELECTION) and not sweep.can_resume(CaseSelection('s', 'nightly'))
     (tmp_path / STATE).write_text('{"command": ["reframe"], "done": []}')
     assert Sweep.unfinished(tmp_path) is None
 
 
 @each_row('age, can', [(0, True), (RESUMABLE - 5, True), (RESUMABLE + 5, False), (-100, False)])
-def test_a_sweep_is_resumed_within_20_hours(age, can, sweep, tmp_path):
-    assert not sweep.can_resume(SELECTION, tmp_path / 'nowhere')
-    sweep.remember(tmp_path)
-    os.utime(tmp_path / STATE, (time.time() - age, time.time() - age))
-    assert sweep.can_resume(SELECTION, tmp_path) == can
+def test_a_sweep_is_resumed_within_20_hours_of_its_start(age, can, sweep, tmp_path):
+    """However often it was kept since then: a node that stays away must not keep all others from being measured."""
+    assert not Sweep.new(SELECTION).can_resume(SELECTION)
+    add(sweep, tmp_path, ['n1'], cases=[ONE])
+    sweep.parts[0].session.started = time.time() - age
+    add(sweep, tmp_path, ['n2'], cases=[ONE])
+    assert sweep.can_resume(SELECTION) == can
 
 
 def test_breaches_of_a_node_are_of_the_performance_and_faults_of_the_sanity(sweep, tmp_path):
@@ -166,7 +177,8 @@ def test_breaches_of_a_node_are_of_the_performance_and_faults_of_the_sanity(swee
     [
         (None, 'NODE_FAIL', '', False), (None, 'NODE_FAIL', 'ended', True), (137, 'FAILED', 'ended', True),
         (130, 'FAILED', 'ended', True), (1, 'FAILED', 'ended', False),
-        (137, 'FAILED', '', False), (None, 'CANCELLED', '', True), (0, 'COMPLETED', 'ended', False),
+        (137, 'FAILED', '', False), (None, 'CANCELLED', '', True),
+        (None, 'CANCELLED', 'ended', True), (0, 'COMPLETED', 'ended', False),
     ],
 )  # fmt: skip
 def test_what_was_killed_with_its_allocation_can_be_resumed(code, state, why, is_missing, sweep, tmp_path):

@@ -421,7 +421,7 @@ def test_a_reframe_that_is_killed_loses_nothing_that_was_measured(night):
     (reframe,) = Path(f'/proc/{running.pid}/task/{running.pid}/children').read_text().split()
     os.kill(int(reframe), signal.SIGKILL)
     output, _ = running.communicate(timeout=120)
-    assert running.returncode == 1, output
+    assert running.returncode == 0, output
     assert 'ReFrame was ended by SIGKILL' in ' '.join(output.split())
     cases = night.cases()
     assert [case['result'] for case in cases['none']] == ['pass']

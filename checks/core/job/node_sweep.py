@@ -14,12 +14,13 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from checks.core.reading.causes import Ending
 from checks.core.reading.metrics import mean, variable_name
-from checks.core.reading.outputs import text_of
+from checks.core.reading.outputs import first_words, text_of
 from checks.core.reading.trials import NO_HOOKS, Hooks, Plan, read_trials
 from plumbline import settings
 from plumbline.errors import InputError
@@ -29,10 +30,48 @@ from plumbline.rounds import Place, number_of_rounds, rounds_of
 
 _IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S108 # nosec B108
 WEEK = 7 * 86400
-# Exit code of `timeout` in job/sweep.sh -> Slurm's state; no code: the node failed
-_STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT'}
+_STATES = {'0': 'COMPLETED', '124': 'TIMEOUT'}  # exit code of `timeout` in parts/sweep.sh -> Slurm's state
+_JOB = 'the job of this place'
+_LATE = 'the time of the allocation was used up'
 _OF_SLURM = '$(compgen -v SLURM_ | grep -vx SLURM_JWT)'  # its token is in no file
-_LATE = Ending('CANCELLED', None, 'the job of this place', refused='the time of the allocation was used up')
+
+
+@dataclass(frozen=True)
+class Round:
+    """What ``parts/sweep_round.sh`` wrote of a round.
+
+    `late`: the time of the allocation was used up before it. `down`: nodes that Slurm took for down. `code`: exit code
+    of srun, empty if that did not end; `errors`: what it said. `began`: the job of at least one place began.
+    """
+
+    late: bool = False
+    down: frozenset[str] = frozenset()
+    code: str = ''
+    errors: str = ''
+    began: bool = True
+
+    @classmethod
+    def of(cls, folder: Path, number: int, places: Sequence[Place]) -> Round:
+        """Return what is known of a round of these places from the stage directory."""
+        down, code, errors = (text_of(folder / f'rounds/{number}.{name}') for name in ('down', 'exit', 'errors'))
+        names = (f'{",".join(place)}{packed}' for place in places for packed in ('', '.tar'))
+        began = any((folder / 'places' / name).exists() for name in names)
+        late = (folder / f'rounds/{number}.late').exists()
+        return cls(late, frozenset(down.split()), code.strip(), errors, began)
+
+    def ending(self, place: Place, errors: str = '') -> Ending:
+        """Return how a place of the round ended that has no exit code. `errors`: its standard error."""
+        if self.late:
+            return Ending('CANCELLED', None, _JOB, refused=_LATE)
+        if self.down.intersection(place):
+            return Ending('NODE_FAIL', None, _JOB, errors=errors)
+        if not self.code:
+            return Ending('CANCELLED', None, _JOB, refused='there is no exit code of the srun of its round')
+        words = first_words(self.errors)
+        step = f'the srun of its round ended with exit code {self.code}' + (f': "{words}"' if words else '')
+        if self.began:
+            return Ending('FAILED', None, _JOB, errors=f'plumbline: it wrote no exit code; {step}')
+        return Ending('CANCELLED', None, _JOB, refused=step)
 
 
 def swept_nodes() -> list[str]:
@@ -103,27 +142,30 @@ def read_places(
     """
     swept, records = [], []
     for number, places in enumerate(rounds_of(swept_nodes(), plan.ranks.num_nodes), start=1):
-        late = (folder / f'rounds/{number}.late').exists()
+        of_round = Round.of(folder, number, places)
         for place in places:
-            record = read_place(folder / 'places', place, plan, late, hooks)
+            record = read_place(folder / 'places', place, plan, of_round, hooks)
             records.append(record)
             faults = list(map(str, record.causes))
             swept.append(record.to_dict() | {'faults': faults, 'breaches': breaches_of(record, limits)})
     return swept, worst_of(records, plan)
 
 
-def read_place(places: Path, place: Place, plan: Plan, late: bool, hooks: Hooks = NO_HOOKS) -> Record:
+def read_place(places: Path, place: Place, plan: Plan, of_round: Round, hooks: Hooks = NO_HOOKS) -> Record:
     """Return the record of a place."""
-    number, ending = None, _LATE
+    number = None
     try:
         with opened(places, ','.join(place)) as folder:
             code, errors = (text_of(folder / name).strip() for name in ('place.exit', 'place.err'))
-            number = int(code) if code else None
-            if not late:
-                ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=errors)
+            ending = of_round.ending(place, errors)
+            if code:
+                number = int(code)
+                ending = Ending(_STATES.get(code, 'FAILED'), number, _JOB, errors=errors)
+            if (folder / 'place.late').exists():
+                ending = Ending('CANCELLED', number, _JOB, errors=errors, remark=_LATE)
             record = read_trials(folder, plan, ','.join(place), ending, hooks)
     except (InputError, tarfile.TarError) as error:
-        ending = Ending('FAILED', None, 'the job of this place', refused=f'its files cannot be read: {error}')
+        ending = Ending('FAILED', None, _JOB, refused=f'its files cannot be read: {error}')
         record = read_trials(places / 'none', plan, ','.join(place), ending, hooks)
     record.job = {
         'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': number, 'state': ending.state,

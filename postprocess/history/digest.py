@@ -154,7 +154,7 @@ def judge(
     faults: list[str] = []
     if newest and writable:
         try:
-            remember(results, session.site, root)  # before it is judged: verdicts follow from these rows, too
+            remember(store, session.site, root)  # before it is judged: verdicts follow from these rows, too
         except (InputError, SiteError) as error:
             faults.append(f'the rows of the baseline were not kept: {error}')
     outcome = Digest(verdicts_of(store, session, root, reruns), results, faults=faults)

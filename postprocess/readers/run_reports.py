@@ -199,7 +199,8 @@ def _session(report: Report, entries: Sequence[Entry], ran: int, site: str | Non
     problems, source = clock_problems(started, ended), origin['source']
     if info.plumbline_mode is None:  # else ci counts the cases, and puts those that ran again in place of others
         problems += map(Problem, _lost_cases(report.runs))
-    if not any(entry.is_ours for entry in entries) and any(entry.perfvalues for entry in entries):
+    tests = [entry for entry in entries if entry.perfvalues or not entry.fixture]
+    if tests and not any(entry.is_ours for entry in entries):
         source = f'other {source}'
     if any(entry.is_of_own_configuration for entry in entries):
         source = f'own {source}'

@@ -158,3 +158,15 @@ def test_how_often_a_comparison_of_the_same_state_is_red(work):
     assert f'1 of 5, 20 % (95 % interval {100 * low:.1f} to {100 * high:.1f} %)' in ' '.join(shown.stdout.split())
     for words in (['latest', '--same', '2026-01-01..2026-01-10', '--summary'], ['--same', '2026-01-01..2026-01-01']):
         assert work.run('compare', *words).exit_code == 2
+
+
+def test_what_nodes_in_common_notice_is_not_said_of_one_of_them(work):
+    """One of eight nodes loses 10 %, the mean of all hardly 1 %, which is below the floor."""
+    for day in range(1, 7):
+        slow = 0.9 if day > 3 else 1.0
+        values = {f'n{number}': (100 + number) * (slow if number == 3 else 1.0) for number in range(8)}
+        work.ingest(report(*on_nodes(values), uuid=f'{day:08}', began=1_767_261_600 + (day - 1) * 86400))
+    said = work.run('compare', '2026-01-01..2026-01-03', '2026-01-04..2026-01-06', '--summary')
+    assert said.exit_code == 0, said.output
+    text = ' '.join(said.stdout.split())
+    assert 'as a mean over its nodes; one slow node is named by `plumbline compare SESSION`' in text, text

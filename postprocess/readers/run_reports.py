@@ -96,7 +96,8 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
+        of_others = '' if content.lstrip().startswith(b'{') else '; name the format of another tool with --format'
+        raise InputError(f'{name}: not valid JSON, perhaps cut short: {error}{of_others}') from None
     try:
         return _read(report_of(found, origin['report_sha256']), site, origin, rules)
     except InputError as error:

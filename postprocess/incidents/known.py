@@ -120,7 +120,7 @@ class Known:
     def is_new(self, when: str) -> bool:
         """Return True if the session of this time is the first that found it, or shows it worse than acknowledged.
 
-        `when`: the time of a session, or a day, which stands for its last session.
+        `when`: the time of a session, or a day, which stands for all its sessions.
         """
         shown = not self.healthy_for and self.last_bad.started >= when
         return shown and (not self.bad[1:] or (bool(self.worse()) and not self._worse_at(self.bad[-2])))

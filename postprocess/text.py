@@ -112,9 +112,10 @@ def to_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> str:
 def not_a_formula(value: Any) -> Any:
     """Return a value for a CSV file that people open: a text that a spreadsheet would run gets an apostrophe before it.
 
-    Numbers stay, also those in texts. Source: OWASP, CSV injection.
+    Numbers stay, also those in texts, and a lone ``-``, which stands for no params and no dims. Source: OWASP, CSV
+    injection.
     """
-    if not isinstance(value, str) or not value.startswith(('=', '+', '-', '@', '\t', '\r')):
+    if not isinstance(value, str) or value == '-' or not value.startswith(('=', '+', '-', '@', '\t', '\r')):
         return value
     try:
         float(value)

@@ -44,6 +44,8 @@ def sites(
     if jobs and site is None:
         raise InputError('--jobs: expected the name of a SITE')
     if check or cases or jobs:
+        if format != 'table':
+            raise InputError(f'--check, --cases and --jobs print text: give them without --format {format}')
         checked = site_check.check(site, references, files=check or cases, cases=cases, jobs=jobs)
         wrong = any(result.mistakes for result in checked)
         for line in (line for result in checked for line in result.nodes if site):

@@ -65,6 +65,11 @@ class Digest:
         """The day of the session, UTC."""
         return self.comparison.session.day
 
+    @property
+    def when(self) -> str:
+        """The time of the session, UTC: an incident is new at that time, not on its day."""
+        return self.comparison.session.time
+
     def of_state(self, *states: State) -> list[Known]:
         """Return the incidents that have one of the `states` on the day of the session."""
         return [incident for incident in self.known if incident.state(self.day) in states]
@@ -116,7 +121,7 @@ class Digest:
         """The incidents by state: ``3 incidents open, 1 new, 1 intermittent, 1 acknowledged``; empty without any."""
         is_open = self.of_state(*FAILING)
         kinds = (
-            (sum(incident.is_new(self.day) for incident in is_open), 'new'),
+            (sum(incident.is_new(self.when) for incident in is_open), 'new'),
             (len(self.of_state('intermittent')), 'intermittent'),
         )
         parts = [f'{count(len(is_open), "incident")} open', *(f'{n} {word}' for n, word in kinds if n)]
@@ -164,7 +169,7 @@ def judge(
     faults: list[str] = []
     if newest and writable:
         try:
-            remember(results, session.site, root)  # before it is judged: verdicts follow from these rows, too
+            remember(store, session.site, root)  # before it is judged: verdicts follow from these rows, too
         except (InputError, SiteError) as error:
             faults.append(f'the rows of the baseline were not kept: {error}')
     outcome = Digest(verdicts_of(store, session, root, reruns), results, faults=faults)

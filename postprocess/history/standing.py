@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 
 from plumbline.limits import tolerance_for
 from plumbline.paths import site_folder
@@ -17,13 +18,20 @@ from postprocess.history import kept
 from postprocess.history.digest import Digest, judge
 from postprocess.history.kept import Standing
 from postprocess.incidents import FAILING, STATES
+from postprocess.incidents.ledger import accused
 from postprocess.incidents.words import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing, sessions_of
+from postprocess.verdicts.baseline import NEWEST
 from postprocess.verdicts.baseline_files import read_baseline
 from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.policy import site_policy
+
+_JOBS = """
+    SELECT "partition", environ, "check", params, metric, dims, list((night, case_id)) AS jobs
+    FROM first_jobs GROUP BY ALL
+"""
 
 
 def standing(store: Store, name: str, root: Path | None = None, outcome: Digest | None = None) -> Standing:
@@ -108,16 +116,25 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         return f'{"; ".join(digest.doubts)}: {store.command("compare --summary", site, root)}'
     if wanted is None:
         return 'the limits are as narrow as they get; nothing to do'
-    available = min(recorded + _since(store.sessions(site), rows), wanted)
+    available = min(recorded + _since(store, store.sessions(site), rows), wanted)
     words = f'{available} of {count(wanted, "session")} for narrow limits'
     return f'{words}; nothing to do' if available < wanted else f'{words}: {propose}'
 
 
-def _since(sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
-    """Return how many complete sessions began after the last session that a baseline was recorded from."""
+def _since(store: Store, sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
+    """Return the median number of complete sessions, after the last one behind a baseline, that can join its rows.
+
+    Of a session can join what it measured in jobs without doubt.
+    """
     behind = frozenset().union(*(row.sessions for row in rows))
     day = max(row.recorded_at for row in rows)
     last = max((session.started for session in sessions if session.short_name in behind), default=None)
     if last is None:  # the baseline was recorded in another store, or written by hand
         last = datetime.fromisoformat(f'{day}T23:59:59') if day else datetime.min
-    return sum(session.started > last and not session.narrowed_by for session in sessions)
+    later = [session for session in sessions if session.started > last and not session.narrowed_by][-NEWEST:]
+    doubts = read_doubts(store, later, accused(store.folder.parent, later, epoch='')) if later else {}
+    nights = {
+        measured['id']: {night for night, case_id in measured['jobs'] if (night, case_id) not in doubts}
+        for measured in store.select(_JOBS, later)
+    }
+    return round(median(len(nights.get(row.id, ())) for row in rows))

@@ -117,9 +117,12 @@ class Known:
         """The number of sessions that show the incident, including sessions before it was found."""
         return self.incident.sessions + len(self.bad) - 1
 
-    def is_new(self, day: str) -> bool:
-        """Return True if the session of this day is the first that found it, or shows it worse than acknowledged."""
-        shown = not self.healthy_for and self.last_bad.day >= day
+    def is_new(self, when: str) -> bool:
+        """Return True if the session of this time is the first that found it, or shows it worse than acknowledged.
+
+        `when`: the time of a session, or a day, which stands for all its sessions.
+        """
+        shown = not self.healthy_for and self.last_bad.started >= when
         return shown and (not self.bad[1:] or (bool(self.worse()) and not self._worse_at(self.bad[-2])))
 
     @property
@@ -208,15 +211,15 @@ class Known:
             return next((of.what for of in now.values), '')
         return ''
 
-    def state(self, day: str) -> State:
-        """Return the state of the incident on a day (``2026-11-22``), one of `STATES`."""
+    def state(self, when: str) -> State:
+        """Return the state of the incident on a day, of which `when` may be a time (``2026-11-22T04:00:00``)."""
         if self.closed:
             return 'closed'
         if all(course.healthy for course in self._courses):
             return 'healing'
         if not self.incident.certain and not self.bad[1:]:
             return 'suspected'
-        if self.acknowledged and day <= self.acknowledged.note.until and not self.worse():
+        if self.acknowledged and when[:10] <= self.acknowledged.note.until and not self.worse():
             return 'acknowledged'
         return 'intermittent' if self.returned else 'open'
 

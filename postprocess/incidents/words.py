@@ -17,13 +17,13 @@ from postprocess.text import count
 _BESIDE = 3  # most further incidents that a sentence names
 
 
-def since(known: Known, day: str) -> str:
-    """Return in words when an incident began and how it continued."""
-    incident, state = known.incident, known.state(day)
+def since(known: Known, when: str) -> str:
+    """Return in words when an incident began and how it continued; `when`: a day, or the time of a session."""
+    incident, state = known.incident, known.state(when)
     noted = known.acknowledged.note if known.acknowledged else None
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
     lasts = f'since {incident.day}; {known.course}' if known.course else lasts
-    if known.is_new(day):
+    if known.is_new(when):
         found = 'found in this session; ' if not known.bad[1:] else ''
         lasts = 'new in this session' if known.sessions == 1 else f'new: {found}{lasts}'
     parts = [lasts]
@@ -34,7 +34,7 @@ def since(known: Known, day: str) -> str:
     if state == 'healing':
         last = 'session' if known.healthy_for == 1 else f'{known.healthy_for} sessions'
         parts.append(f'healthy in the last {last}; it is closed after {known.closes_in} more')
-    elif state != 'closed' and known.last_bad.day < day:
+    elif state != 'closed' and known.last_bad.started < when:
         parts.append(f'last seen on {known.last_bad.day}')
     if noted and state == 'acknowledged':
         parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
@@ -45,9 +45,9 @@ def since(known: Known, day: str) -> str:
     return '; '.join(parts)
 
 
-def lead(known: Sequence[Known], day: str) -> str:
+def lead(known: Sequence[Known], when: str) -> str:
     """Return the failing incidents in one sentence, the costliest first; empty if fewer than two are failing."""
-    failing = [incident for incident in known if incident.state(day) in FAILING]
+    failing = [incident for incident in known if incident.state(when) in FAILING]
     if len(failing) < 2:
         return ''
     first, *others = (incident.incident for incident in failing)
@@ -59,9 +59,9 @@ def lead(known: Sequence[Known], day: str) -> str:
     return f'{sentence}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
 
 
-def commands(known: Known, day: str, results: Path) -> list[str]:
+def commands(known: Known, when: str, results: Path) -> list[str]:
     """Return the commands to run next, for the ledger of `results`; no measurements if everything is healthy."""
-    state = known.state(day)
+    state = known.state(when)
     measure = () if state in ('healing', 'closed') else known.incident.next_steps
     steps = [*measure, f'plumbline incidents show {known.id}']
     if state in (*FAILING, 'suspected'):

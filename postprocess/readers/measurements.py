@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from plumbline.causes import Cause
-from plumbline.errors import InputError, expected_one_of
+from plumbline.errors import InputError, did_you_mean
 from plumbline.identity import pairs, to_text
 from plumbline.measurement import Measurement
 from postprocess.readers import values
@@ -80,7 +80,8 @@ def _reader(name: str) -> Reader:
     """Return the reader of a format. Raises InputError."""
     known = readers()
     if name not in known:
-        raise InputError(f'--format {name}: {expected_one_of(name, sorted(known))}')
+        names = ', '.join(sorted(known))
+        raise InputError(f'--format {name}: expected one of {names}; found {name!r}{did_you_mean(name, known)}')
     try:
         return known[name].load()
     except Exception as error:  # from a package of the site
@@ -188,10 +189,12 @@ def _series(case: CaseRow, found: list[Measurement], dims: dict[str, str], rules
     first = found[0]
     of = f'{case.check} {to_text(case.params)}'
     if len({(each.unit, each.better) for each in found}) > 1:
-        raise ValueError(f'{of}: {first.metric} has several units or directions')
-    if twice := [trial for trial, number in Counter(each.trial for each in found).items() if number > 1]:
+        other = next(each for each in found if (each.unit, each.better) != (first.unit, first.better))
+        raise ValueError(f'{of}: {first.metric} has several units or directions{_at(first, other)}')
+    if twice := [of_trial for of_trial in _grouped(found, lambda each: each.trial).values() if of_trial[1:]]:
+        one, again, *_ = twice[0]
         own = to_text(pairs(dict(first.dims)))
-        raise ValueError(f'{of}: trial {twice[0]} of {first.metric} {own} is there twice')
+        raise ValueError(f'{of}: trial {one.trial} of {first.metric} {own} is there twice{_at(one, again)}')
     row, factor = rules.metric(case.check, first.metric, first.unit, better=first.better)
     row = row._replace(
         dims=pairs(dict(row.dims) | dims), judged=row.judged and first.judged,
@@ -205,6 +208,12 @@ def _series(case: CaseRow, found: list[Measurement], dims: dict[str, str], rules
     ]
     fault = next(filter(None, faults), '')
     return row._replace(missing=None if samples else fault or 'it has no value', samples=samples), fault
+
+
+def _at(*found: Measurement) -> str:
+    """Return the places of numbers in their file as `` (row 1 and row 3)``; empty if their reader states none."""
+    places = [each.where for each in found]
+    return f' ({" and ".join(places)})' if all(places) else ''
 
 
 def _fault(of: Measurement, value: float, row: MetricRow) -> str:

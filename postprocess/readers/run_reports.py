@@ -96,7 +96,8 @@ def _parse(content: bytes, name: str, path: Path, source: str, site: str | None,
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
+        of_others = '' if content.lstrip().startswith(b'{') else '; name the format of another tool with --format'
+        raise InputError(f'{name}: not valid JSON, perhaps cut short: {error}{of_others}') from None
     try:
         return _read(report_of(found, origin['report_sha256']), site, origin, rules)
     except InputError as error:
@@ -199,7 +200,8 @@ def _session(report: Report, entries: Sequence[Entry], ran: int, site: str | Non
     problems, source = clock_problems(started, ended), origin['source']
     if info.plumbline_mode is None:  # else ci counts the cases, and puts those that ran again in place of others
         problems += map(Problem, _lost_cases(report.runs))
-    if not any(entry.is_ours for entry in entries) and any(entry.perfvalues for entry in entries):
+    tests = [entry for entry in entries if entry.perfvalues or not entry.fixture]
+    if tests and not any(entry.is_ours for entry in entries):
         source = f'other {source}'
     if any(entry.is_of_own_configuration for entry in entries):
         source = f'own {source}'

@@ -37,7 +37,7 @@ def to_junit(comparison: Comparison, digest: Digest | None) -> bytes:
     suites: dict[str, list[ET.Element]] = {}
     acknowledged = told_by(digest.of_state('acknowledged') if digest else [])
     if digest and digest.known:
-        suites['incidents'] = [_incident(incident, digest.day) for incident in digest.known]
+        suites['incidents'] = [_incident(incident, session.time) for incident in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)
     used: Counter[str] = Counter()
     others: dict[tuple[str, str, str], list[Verdict]] = {}
@@ -74,15 +74,15 @@ def to_junit(comparison: Comparison, digest: Digest | None) -> bytes:
     return ET.tostring(root, encoding='utf-8', xml_declaration=True)
 
 
-def _incident(known: Known, day: str) -> ET.Element:
+def _incident(known: Known, when: str) -> ET.Element:
     """Return an incident as a test case; its name and message have its nodes."""
-    incident, state = known.incident, known.state(day)
+    incident, state = known.incident, known.state(when)
     element = ET.Element('testcase', classname=f'incident.{incident.kind}', name=_clean(f'{known.id} {incident.where}'))
     lines = [incident.what, *([f'on {", ".join(incident.nodes)}'] if incident.nodes else []), *incident.evidence]
     if state in FAILING:
         return _failed(element, incident.kind, '; '.join(lines))
     if state in ('healing', 'closed'):
-        ET.SubElement(element, 'system-out').text = _clean(f'{state}: {incident.what}; {since(known, day)}')
+        ET.SubElement(element, 'system-out').text = _clean(f'{state}: {incident.what}; {since(known, when)}')
     else:
         note = known.acknowledged.note if known.acknowledged else None
         noted = f' until {note.until}: {note.why}' if note else ''

@@ -2,7 +2,8 @@
 """The Parquet files of the store: ``<table>/site=<site>/month=YYYY-MM/<uuid>.parquet``, written once and verified.
 
 Parquet's own checksums cover pages and not the footer. The row of a session therefore holds in `checksums` those of the
-whole files of its other tables, and under ``sessions`` the one of the row itself. Each error names the file.
+whole files of its other tables, and under ``sessions`` the one of the row itself. A file of what was judged holds its
+own in its metadata, after `SEAL`. Each error names the file.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from postprocess.results.rows import Session
 from postprocess.results.tables import JUDGED, SCHEMA, TABLES
 
 _CHANGED = 'its bytes are not those that were written'
+SEAL = b'crc32 of the whole file: '
+#: Value of the metadata of a file that `sealed` completes.
+UNSEALED = SEAL + b'00000000'
 _State = tuple[int, int, int]  # inode, time and size of a file
 _verified: dict[Path, _State] = {}  # file that this process has verified
 _sessions: dict[Path, tuple[_State, Session]] = {}  # file of the table sessions -> its row
@@ -152,8 +156,24 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file of any table but `sessions`. Raises InputError if it is missing, damaged or not of the store."""
     if path.parts[-4] in TABLES:
         verify(path)
-    with _errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        yield file
+    with _errors(path):
+        if path.parts[-4] in JUDGED:
+            _verify_seal(path.read_bytes())
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+
+
+def sealed(content: bytes) -> bytes:
+    """Return a Parquet file with its checksum in place of the zeros of `UNSEALED`, the last text of its metadata."""
+    place = content.rindex(UNSEALED)
+    return content[:place] + SEAL + f'{zlib.crc32(content):08x}'.encode() + content[place + len(UNSEALED) :]
+
+
+def _verify_seal(content: bytes) -> None:
+    """Raise ValueError if a file is not as it was sealed; one of an earlier version has no seal."""
+    place = content.rfind(SEAL)
+    if place >= 0 and sealed(content[:place] + UNSEALED + content[place + len(UNSEALED) :]) != content:
+        raise ValueError(_CHANGED)
 
 
 def verify(path: Path) -> None:

@@ -2,13 +2,15 @@
 """What was judged of a session: one file of the session in each table of `postprocess.results.tables.JUDGED`.
 
 ``<results>/store/<table>/site=<site>/month=YYYY-MM/<uuid>.parquet`` is put in place whole. Its metadata holds a
-checksum of what the rows follow from, and facts of the whole session as JSON. Without it, the session is judged again.
+checksum of what the rows follow from, facts of the whole session as JSON, and the checksum of the file. Without it, the
+session is judged again.
 
 A row is made of the fields of a record by their names and types: a new field needs a column in the schema alone.
 """
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -25,7 +27,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_whole
 from plumbline.identity import Quantity, SeriesId
 from plumbline.record import Summary
-from postprocess.results.files import opened
+from postprocess.results.files import UNSEALED, opened, sealed
 from postprocess.results.tables import JUDGED, LATER, SCHEMA
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ _Row = TypeVar('_Row')
 _FLAT = (SeriesId, Quantity, Summary)
 _Part = tuple[Callable[[Any], dict[str, Any]], Callable[[Mapping[str, Any]], Any]]  # how to write and read a field
 _ROWS_AT_ONCE = 10_000
-_FOLLOWS_FROM, _FACTS, _CHECKSUM = b'follows_from', b'facts', b'crc32'  # keys of the metadata
+_FOLLOWS_FROM, _FACTS, _CHECKSUM, _WHOLE = b'follows_from', b'facts', b'crc32', b'whole'  # keys of the metadata
 
 
 def to_row(record: Any) -> dict[str, Any]:
@@ -155,13 +157,14 @@ def replace_facts(store: Store, table: str, session: Session, facts: bytes) -> N
 
 def _write(path: Path, tables: Iterable[pa.Table], head: _Head) -> None:
     """Write the file of a session."""
-    metadata = {_FOLLOWS_FROM: head.follows_from, _FACTS: head.facts, _CHECKSUM: head.checksum}
+    metadata = {_FOLLOWS_FROM: head.follows_from, _FACTS: head.facts, _CHECKSUM: head.checksum, _WHOLE: UNSEALED}
 
     def write_tables(stream: BinaryIO) -> None:
-        schema = JUDGED[path.parts[-4]].with_metadata(metadata)
-        with pq.ParquetWriter(stream, schema, write_page_checksum=True) as writer:
+        schema, whole = JUDGED[path.parts[-4]].with_metadata(metadata), io.BytesIO()
+        with pq.ParquetWriter(whole, schema, write_page_checksum=True) as writer:
             for table in tables:
                 writer.write_table(table.replace_schema_metadata(metadata))
+        stream.write(sealed(whole.getvalue()))
 
     write_whole({path: write_tables})
 

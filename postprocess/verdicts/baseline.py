@@ -184,9 +184,7 @@ class _Recorder:
         self.of_site = store.sessions(self.site)
         self.policy = site_policy(sessions[-1], root)
         self.published = load_references(self.site, root).published
-        self.in_force = lost(store.folder.parent, self.site, root) | {
-            row.id: row for row in read_baseline(self.site, root)
-        }
+        self.in_force = lost(store, self.site, root) | {row.id: row for row in read_baseline(self.site, root)}
         self.retired = {row.id: retired_at(row) for row in read_retired(self.site, root)}
         # an epoch explains an incident of the case in the first sessions of that epoch
         explained = {(row.id.case, name) for row in self.in_force.values() if row.epoch for name in row.sessions}

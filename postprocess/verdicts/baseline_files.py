@@ -10,10 +10,12 @@ from plumbline.identity import SeriesId
 from plumbline.paths import site_file
 from plumbline.problems import Problem
 from plumbline.references import FILES, Reference, read_references
-from postprocess.text import count
+from postprocess.results.store import Store
+from postprocess.text import count, some
 
 RETIRED = 'retired.csv'  # beside baseline.csv
 _SHOWN = 3  # rows that a sentence names
+_MEASURED = 'SELECT DISTINCT "partition", environ, "check", params, metric, dims FROM measured'
 
 
 def read_baseline(site: str, root: Path | None = None) -> list[Reference]:
@@ -34,35 +36,41 @@ def retired(site: str, root: Path | None) -> frozenset[SeriesId]:
     return frozenset(gone - {row.id for row in read_baseline(site, root)}) if gone else frozenset()
 
 
-def lost(results: Path, site: str, root: Path | None) -> dict[SeriesId, Reference]:
+def lost(store: Store, site: str, root: Path | None) -> dict[SeriesId, Reference]:
     """Return the rows that a judged session knew, and that neither ``baseline.csv`` nor ``retired.csv`` holds.
 
-    A row in ``retired.csv`` that was recorded earlier than the known one is not that row. Raises SiteError for a file
-    that is wrong.
+    A row that no stored session ever measured, such as one with a misspelled name, is none that can be lost; one in
+    ``retired.csv`` that was recorded earlier than the known one is not that row. Raises SiteError for a file that is
+    wrong, InputError if the store cannot be read.
     """
+    results = store.folder.parent
     known = {} if is_remembered(results, site, root) else known_rows(results, site)
     there = {row.id for row in read_baseline(site, root)} if known else set()
     gone = {row.id: row.recorded_at for row in read_retired(site, root)} if known else {}
-    return {
+    absent = {
         id: row for id, row in known.items() if id not in there and not (id in gone and gone[id] >= row.recorded_at)
+    }
+    measured = {row['id'] for row in store.select(_MEASURED, store.sessions(site))} if absent else set()
+    return {
+        id: row
+        for id, row in absent.items()
+        if id in measured or (row.is_pattern and any(row.matches(of) for of in measured))
     }
 
 
-def problems(results: Path, site: str, root: Path | None) -> list[Problem]:
+def problems(store: Store, site: str, root: Path | None) -> list[Problem]:
     """Return the problem that rows are lost, if they are."""
     try:
-        rows = lost(results, site, root)
+        rows = lost(store, site, root)
     except SiteError as error:
         return [Problem(f'{error}; remove the file, and the next session keeps the rows of the baseline anew')]
     if not rows:
         return []
-    names = [f'{id.check} {id.name}' for id in sorted(rows)]
-    more = f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''
-    where, lacks = site_file(site, FILES['baseline'], root), count(len(names), 'row')
+    where, lacks = site_file(site, FILES['baseline'], root), count(len(rows), 'row')
     return [
         Problem(
             f'{where}: lacks {lacks} that the last judged session knew and `plumbline record retire` did not take out: '
-            f'{"; ".join(names[:_SHOWN])}{more}; restore the file'
+            f'{some([*map(str, sorted(rows))], _SHOWN, "; ")}; restore the file'
         )
     ]
 

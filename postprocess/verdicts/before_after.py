@@ -39,8 +39,11 @@ def compare_windows(
     If at least two nodes ran on both sides, they are paired. How much single jobs differ is estimated from the jobs of
     both sides, the baseline of the site below `root`, the other series, and the usual spread of the kind of metric;
     `decide_once` decides, with the floor of the site's policy. Only in the newest session a missing number is bad; in
-    earlier ones only valid numbers count. Raises InputError if the sessions are of several sites.
+    earlier ones only valid numbers count. Raises InputError if the sessions are of several sites, or one is on both
+    sides.
     """
+    if twice := {each.session for each in before} & {each.session for each in after}:
+        raise InputError(f'session {min(twice)} is both before and after: expected other sessions on each side')
     sites = sorted({session.site for session in (*before, *after)})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')

@@ -246,7 +246,8 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     for of_session in rows:
         for row in measured(of_session):
             if row.status != 'measured':
-                refusals.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(of_session.session.session)
+                cause = str(row.cause) if row.status == 'failed' else f'{row.status}: {row.cause}'
+                refusals.setdefault((row.id, cause), []).append(of_session.session.session)
     return [Refusal(of, cause, tuple(names)) for (of, cause), names in refusals.items()]
 
 

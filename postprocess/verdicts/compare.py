@@ -52,7 +52,7 @@ def judge_session(
     facts += not_measured(lookup, rows, cases, session, policy, recorded_together(store, session, lookup, rows))
     verdicts = [decide(of) for of in facts]
     problems = [*of_hardware, *problems_of(session, cases, rows)]
-    problems += baseline_files.problems(store.folder.parent, session.site, root)
+    problems += baseline_files.problems(store, session.site, root)
     command = partial(store.command, site=session.site, root=root)
     busy = read_doubts(store, [session], {})
     comparison = Comparison(

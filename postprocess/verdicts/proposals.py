@@ -102,14 +102,15 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
     return Accepted(path, proposed, added, changed, len(after) - added - changed)
 
 
-def remember(results: Path, site: str, root: Path | None) -> None:
-    """Keep the rows of the baseline, and those that it lost, for later sessions. Raises SiteError.
+def remember(store: Store, site: str, root: Path | None) -> None:
+    """Keep the rows of the baseline, and those that it lost, for later sessions. Raises InputError, SiteError.
 
     If the file cannot be written, the rows known before stay, and the next judged session keeps these.
     """
+    results = store.folder.parent
     if is_remembered(results, site, root):
         return
-    rows = lost(results, site, root) | {row.id: row for row in read_baseline(site, root)}
+    rows = lost(store, site, root) | {row.id: row for row in read_baseline(site, root)}
     if rows and rows != known_rows(results, site):
         with suppress(InputError):
             write_text(known_file(results, site), to_baseline(rows.values()))

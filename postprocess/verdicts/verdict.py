@@ -250,9 +250,10 @@ class Comparison:
         text = f'{self.coverage}.'
         if noticed := sorted(row.detectable for row in self.guarded if row.standing == 'gated' and row.detectable):
             half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
-            said = f'half of them notice losses above {half}, all of them losses above {every}.'
-            said = f'each notices losses above {every}.' if half == every else said
-            text += f' {said.capitalize()}' if self.scope else f' Within one session {said}'
+            said = f'half of them notice losses above {half}, all of them losses above {every}'
+            said = f'each notices losses above {every}' if half == every else said
+            of_nodes = 'as a mean over its nodes; one slow node is named by `plumbline compare SESSION`'
+            text += f' {said.capitalize()}, {of_nodes}.' if self.scope else f' Within one session {said}.'
         if levels := sum(bool(row.reference and row.reference.has_two_levels) for row in self.guarded):
             text += f' {levels} of them {"has" if levels == 1 else "have"} two levels and the worse one as reference.'
         return f'{text} {self.left_out}'.rstrip()

@@ -48,13 +48,13 @@ _VALUES = (
 )
 
 
-def to_row(known: Known, day: str, results: Path) -> TableRow:
+def to_row(known: Known, when: str, results: Path) -> TableRow:
     """Return an incident of the ledger of `results` as values by the keys of `_COLUMNS`; losses are in %."""
     incident, noted = known.incident, known.acknowledged and known.acknowledged.note
     where, (low, high) = incident.where, incident.interval or (None, None)
     return {
         'id': known.id,
-        'state': known.state(day),
+        'state': known.state(when),
         'kind': incident.kind,
         'where': str(where),
         'what': incident.what,
@@ -72,7 +72,7 @@ def to_row(known: Known, day: str, results: Path) -> TableRow:
         'session': incident.since,
         'changed': list(incident.changed),
         'evidence': [*incident.evidence, *outputs(known, results)],
-        'next_steps': commands(known, day, results),
+        'next_steps': commands(known, when, results),
         'cause': incident.cause,
         **{f'acknowledged_{name}': getattr(noted, name) if noted else '' for name in ('why', 'until', 'by')},
         'worse': known.worse(),
@@ -83,14 +83,14 @@ def to_row(known: Known, day: str, results: Path) -> TableRow:
     }
 
 
-def listing(known: Sequence[Known], day: str, results: Path) -> View:
+def listing(known: Sequence[Known], when: str, results: Path) -> View:
     """Return all incidents of a ledger, the most urgent first."""
-    rows = [to_row(incident, day, results) for incident in known]
+    rows = [to_row(incident, when, results) for incident in known]
     is_open = sum(row['state'] in FAILING for row in rows)
     return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
 
 
-def details(known: Known, day: str, results: Path, shown: Excerpt | None = None) -> View:
+def details(known: Known, when: str, results: Path, shown: Excerpt | None = None) -> View:
     """Return one incident in full: its metrics as rows, and what each session shows of it.
 
     `shown`: what its program printed.
@@ -104,18 +104,18 @@ def details(known: Known, day: str, results: Path, shown: Excerpt | None = None)
     return View(
         _VALUES,
         [of.to_row() | _numbers(known.incident.values.get(of)) for of in known.incident.series],
-        before='\n'.join([*text(known, day, results), *(printed(shown) if shown else ())]),
+        before='\n'.join([*text(known, when, results), *(printed(shown) if shown else ())]),
         after='\n'.join(sessions),
         name='series',
         document={
-            **to_row(known, day, results),
+            **to_row(known, when, results),
             'corrections': [asdict(note) | {'says': sentence} for note, sentence in known.corrections],
             'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()},
         },
     )
 
 
-def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> list[str]:
+def first_lines(known: Sequence[Known], when: str, most: int, results: Path) -> list[str]:
     """Return at most `most` lines that describe the incidents of a session; only commands may exceed 80 characters.
 
     Each in one line, with its whole title if all fit, and the first ones in full as far as they fit: since when, what
@@ -124,15 +124,15 @@ def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> l
     named = known if len(known) <= most else known[: most - 1]
     forms = []
     for incident in named:
-        titled = _titled(incident, day)
-        told = _indented([*_beginning(incident, day), *incident.incident.evidence[:2]])
-        forms.append((_brief(incident, day), titled, [*titled, *told, *_next_steps(incident, day, results, 1)]))
+        titled = _titled(incident, when)
+        told = _indented([*_beginning(incident, when), *incident.incident.evidence[:2]])
+        forms.append((_brief(incident, when), titled, [*titled, *told, *_next_steps(incident, when, results, 1)]))
     chosen = [form[0] for form in forms]
     room = most - len(chosen) - (len(known) > len(named))
     for form in (1, 2):
         for i, longer in enumerate(of[form] for of in forms):
             more = len(longer) - len(chosen[i])
-            if more <= room and known[i].state(day) not in ('healing', 'closed'):
+            if more <= room and known[i].state(when) not in ('healing', 'closed'):
                 chosen[i], room = longer, room - more
     lines = [line for own in chosen for line in own]
     if len(known) > len(named):
@@ -141,29 +141,29 @@ def first_lines(known: Sequence[Known], day: str, most: int, results: Path) -> l
     return lines
 
 
-def _titled(known: Known, day: str) -> list[str]:
+def _titled(known: Known, when: str) -> list[str]:
     """Return the lines with id, state and title of an incident."""
-    state = known.state(day)
+    state = known.state(when)
     return _wrap(f'{known.id} {"" if state in FAILING else f"{state}: "}{known.incident.title}')
 
 
-def _brief(known: Known, day: str) -> list[str]:
+def _brief(known: Known, when: str) -> list[str]:
     """Return an incident in one line; for a healing one, this line says everything."""
-    first, *more = _titled(known, day)
-    if known.state(day) == 'healing':
-        return _wrap(f'{known.id} healing: {known.incident.title}; {since(known, day)}')
+    first, *more = _titled(known, when)
+    if known.state(when) == 'healing':
+        return _wrap(f'{known.id} healing: {known.incident.title}; {since(known, when)}')
     return [textwrap.shorten(f'{first} {more[0].strip()}', WIDTH, placeholder=' ...') if more else first]
 
 
-def _beginning(known: Known, day: str) -> list[str]:
+def _beginning(known: Known, when: str) -> list[str]:
     """Return the sentences on when an incident began, and on what changed then."""
     changed = known.incident.changed
-    return [since(known, day), *([f'changed then: {"; ".join(changed)}'] if changed else [])]
+    return [since(known, when), *([f'changed then: {"; ".join(changed)}'] if changed else [])]
 
 
-def _next_steps(known: Known, day: str, results: Path, most: int | None = None) -> list[str]:
+def _next_steps(known: Known, when: str, results: Path, most: int | None = None) -> list[str]:
     """Return the commands that an incident asks for, each in one line, so that it can be copied."""
-    return [f'  $ {command}' for command in commands(known, day, results)[:most]]
+    return [f'  $ {command}' for command in commands(known, when, results)[:most]]
 
 
 def _others(known: Known) -> list[str]:
@@ -172,11 +172,11 @@ def _others(known: Known) -> list[str]:
     return [f'on {named(nodes)}'] if nodes else []
 
 
-def text(known: Known, day: str, results: Path) -> list[str]:
+def text(known: Known, when: str, results: Path) -> list[str]:
     """Return the lines on one incident: what, since when, what changed, evidence, and what to do next."""
-    told = [*_others(known), *_beginning(known, day), *same_nodes(known), *known.corrected]
+    told = [*_others(known), *_beginning(known, when), *same_nodes(known), *known.corrected]
     told += [*known.incident.evidence, *outputs(known, results)]
-    return [*_wrap(f'{known.id} {known.incident.title}'), *_indented(told), *_next_steps(known, day, results)]
+    return [*_wrap(f'{known.id} {known.incident.title}'), *_indented(told), *_next_steps(known, when, results)]
 
 
 def same_nodes(known: Known) -> list[str]:
@@ -200,10 +200,10 @@ def printed(shown: Excerpt) -> Iterator[str]:
         yield from (f'  {">" if line in marked else " "}{line:5} {text}' for line, text in part.lines)
 
 
-def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
+def markdown(known: Sequence[Known], when: str) -> Iterator[str]:
     """Yield the incidents of a session as lines of GitHub's Markdown."""
     for one in known:
-        yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
+        yield f'- **{one.state(when)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, when)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
         yield from (f'  - {in_markdown(sentence)}' for sentence in (*same_nodes(one), *one.corrected, *_others(one)))

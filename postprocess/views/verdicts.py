@@ -152,7 +152,7 @@ def comparison(found: Comparison, digest: Digest | None = None, course: Course |
     return View(
         COMPARED,
         [{'incident': incident(row.id, row.nodes), **to_row(row), **_beside(row, course)} for row in found.verdicts],
-        before='\n'.join(views.first_lines(incidents, digest.day, 60, digest.results)) if digest else '',
+        before='\n'.join(views.first_lines(incidents, digest.when, 60, digest.results)) if digest else '',
         after=(f'{_COURSE}\n\n' if course else '') + summary(found, digest, alone=False),
         markdown=_findings(found, digest),
         name='verdicts',
@@ -228,7 +228,7 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True,
     if known and digest:
         used = sum(part.count('\n') + 1 for part in (*head, *lines_after))
         room = max(SUMMARY_LINES - 1 - verdict_last - used, 5)
-        head += ['', *views.first_lines(known, digest.day, room, digest.results)]
+        head += ['', *views.first_lines(known, digest.when, room, digest.results)]
     parts = [*head[1:], *lines_after, '', verdict] if verdict_last or not alone else [*head, *lines_after]
     return '\n'.join(parts) + '\n'
 
@@ -249,7 +249,7 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
     lines = [f'**{in_markdown(verdict_of(digest or found))}**', '']
     lines += [in_markdown(origin(found)), '']
     if digest:
-        lines += views.markdown(digest.known, digest.day)
+        lines += views.markdown(digest.known, digest.when)
         causes: Iterable[str] = ()
     else:
         causes = (*map(str, (*found.problems, *found.common)), *_causes(found.verdicts))

@@ -31,7 +31,7 @@ def test_what_cannot_be_trusted_is_refused_and_named(work):
     refused = [line for line in result.stdout.splitlines() if line.startswith('refused: ')]
     told = {
         'void': 'invalid: above the peak', 'lost': 'missing: no match', 'zero': 'above 0', 'odd': "unit 'furlong'",
-        'endless': 'not a finite number', 'hpl': 'failed: x',
+        'endless': 'not a finite number', 'hpl': 'hpl: failed: x',
     }  # fmt: skip
     for name, why in told.items():
         assert sum(f' {name}: ' in line and why in line for line in refused) == 1, name

@@ -136,7 +136,8 @@ def test_a_metric_that_is_only_shown_is_judged_by_a_reference_that_names_it(work
     assert work.verdicts() == {
         ('STREAM', 'size=big', 'at_8_bytes'): 'regressed', ('STREAM', 'size=big', 'at_64_bytes'): 'informational',
     }  # fmt: skip
-    assert work.compare('aaaa', 'aaaa')['counts'] == {'informational': 2}
+    work.ingest(report(case(metrics=metrics), uuid='bbbb', began=BEGAN + 86400))
+    assert work.compare('aaaa', 'bbbb')['counts'] == {'informational': 2}
 
 
 def test_coverage_is_no_verdict(work):

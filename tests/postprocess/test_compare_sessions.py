@@ -26,7 +26,8 @@ def test_another_session_as_reference(work):
 def test_zero_is_no_reference_and_a_number_that_became_zero_is_not_ok(work):
     work.ingest(report(case(metrics={'rate': metric([9.0])}), uuid='aaaa'))
     work.ingest(report(case(metrics={'rate': metric([0.0])}), uuid='bbbb', began=BEGAN + 60))
-    assert only(work.compare('bbbb', 'bbbb'))['verdict'] == 'no_reference'
+    work.ingest(report(case(metrics={'rate': metric([0.0])}), uuid='cccc', began=BEGAN + 120))
+    assert only(work.compare('bbbb', 'cccc'))['verdict'] == 'no_reference'
     found = work.run('compare', 'aaaa', 'bbbb', '--summary')
     assert found.exit_code == 3 and 'cannot tell: 1 job against 0' in found.stdout
 
@@ -45,7 +46,17 @@ def test_two_jobs_are_compared_by_what_is_usual_for_such_metrics(work):
     assert 0 < row['loss_low'] < 20 < row['loss_high'] and 5 < row['detectable'] < 20
     assert row['limit_why'].endswith('1 job against 1')
     assert only(work.compare('bbbb', 'aaaa'))['verdict'] == 'improved'
-    assert only(work.compare('aaaa', 'aaaa'))['verdict'] == 'ok'
+
+
+@pytest.mark.parametrize(('before', 'after'), [
+    ('aaaa', 'aaaa'), ('bbbb', 'latest'), ('2026-01-01..2026-01-02', 'aaaa'),
+    ('2026-01-01..2026-01-02', '2026-01-02..2026-01-03'),
+])  # fmt: skip
+def test_a_session_is_not_compared_with_itself(work, before, after):
+    """It always agrees with itself, so the comparison would be ok whatever changed."""
+    work.ingest(night(100, 'aaaa', 1), night(80, 'bbbb', 2))
+    refused = work.run('compare', before, after)
+    assert refused.exit_code == 2 and 'before and after' in refused.stderr, refused.output
 
 
 def test_every_job_of_a_session_counts_and_one_that_lost_its_number_fails(work):
@@ -147,3 +158,15 @@ def test_how_often_a_comparison_of_the_same_state_is_red(work):
     assert f'1 of 5, 20 % (95 % interval {100 * low:.1f} to {100 * high:.1f} %)' in ' '.join(shown.stdout.split())
     for words in (['latest', '--same', '2026-01-01..2026-01-10', '--summary'], ['--same', '2026-01-01..2026-01-01']):
         assert work.run('compare', *words).exit_code == 2
+
+
+def test_what_nodes_in_common_notice_is_not_said_of_one_of_them(work):
+    """One of eight nodes loses 10 %, the mean of all hardly 1 %, which is below the floor."""
+    for day in range(1, 7):
+        slow = 0.9 if day > 3 else 1.0
+        values = {f'n{number}': (100 + number) * (slow if number == 3 else 1.0) for number in range(8)}
+        work.ingest(report(*on_nodes(values), uuid=f'{day:08}', began=1_767_261_600 + (day - 1) * 86400))
+    said = work.run('compare', '2026-01-01..2026-01-03', '2026-01-04..2026-01-06', '--summary')
+    assert said.exit_code == 0, said.output
+    text = ' '.join(said.stdout.split())
+    assert 'as a mean over its nodes; one slow node is named by `plumbline compare SESSION`' in text, text

@@ -11,7 +11,7 @@ import numpy
 import pytest
 from lxml import etree
 from rows import each_row
-from run_reports import BEGAN, DAY, SITE, case, metric, report, verdict_of
+from run_reports import BEGAN, DAY, SITE, case, metric, reference, report, verdict_of
 from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_causes
 
 from plumbline.identity import SeriesId
@@ -409,3 +409,17 @@ def test_a_failed_case_such_as_never_ran_for_real_says_so(work, tags):
     work.ingest(report(failed, uuid='one'))
     (incident,) = json.loads(work.run('compare --format json').stdout)['incidents']
     assert any('experimental' in line for line in incident['evidence']) is ('experimental' in tags)
+
+
+def test_an_incident_is_new_in_the_session_that_found_it_alone(work):
+    """A later session of the same day that measures something else says when it was seen."""
+    work.reference(reference(), reference(check='Other'))
+    values = {'triad': metric([100.0])}
+    work.ingest(report(case(metrics=values), case('Other', metrics=values), uuid='whole', began=BEGAN))
+    work.run('compare')
+    work.ingest(report(case(metrics={'triad': metric([50.0])}), uuid='slow', began=BEGAN + 3600))
+    found = ' '.join(work.run('compare', '--summary').stdout.split())
+    assert 'new in this session' in found and '1 incident open, 1 new;' in found, found
+    work.ingest(report(case('Other', metrics=values), uuid='quick', began=BEGAN + 7200))
+    after = ' '.join(work.run('compare', '--summary').stdout.split())
+    assert 'since 2026-11-21; last seen on 2026-11-21' in after and '1 incident open; 1 ok' in after, after

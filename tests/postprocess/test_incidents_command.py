@@ -109,7 +109,9 @@ def test_findings_of_a_version_without_the_first_part_of_a_cause_are_read(young)
     young.judged(1)
     (path,) = young.work.results.glob('store/findings/*/*/*.parquet')
     before = young.work.run('incidents --format json').stdout
-    pq.write_table(pq.read_table(path).drop_columns(['brief']), path)
+    table = pq.read_table(path).drop_columns(['brief'])
+    metadata = {name: text for name, text in table.schema.metadata.items() if name != b'whole'}  # as of that version
+    pq.write_table(table.replace_schema_metadata(metadata), path)
     assert young.work.run('incidents --format json').stdout == before
     assert young.work.run('store check').exit_code == 0
 

@@ -112,12 +112,13 @@ def test_further_jobs_of_cases_in_doubt_use_up_the_budget(work):
 
 
 def test_a_row_that_was_recorded_after_it_was_retired_is_missed_when_it_is_lost(work):
-    of_site = work.results, 'cluster'
+    of_site = Store(work.results), 'cluster'
+    night(work, 0, case('Gemm', metrics={'triad': metric([100.0])}))
     first, again = (reference(check='Gemm', recorded_at=day) for day in ('2026-11-01', '2026-11-20'))
     stays = reference(check='STREAM')
     work.reference(first, stays)
     proposals.remember(*of_site, work.sites)
-    retire.retire(*of_site, ['Gemm'], 'x', work.sites, datetime(2026, 11, 10))
+    retire.retire(work.results, 'cluster', ['Gemm'], 'x', work.sites, datetime(2026, 11, 10))
     assert not baseline_files.problems(*of_site, work.sites)
     for row in (first, again):
         work.reference(row, stays)

@@ -6,6 +6,7 @@ import pytest
 from run_reports import BEGAN, DAY
 from saved_files import assert_is_refused, ingest, numbers
 
+from postprocess.readers.measurements import readers
 from postprocess.results.store import Store
 
 TABLE = """\
@@ -50,7 +51,8 @@ def test_a_table_in_each_format_becomes_the_same_sessions(work, tmp_path, kind):
     ('table', 'check,metric,value,time\nA,b,1,yesterday\n', 'yesterday'),
     ('table', 'check,metric,value,time\nA,b,1,99999999999999\n', 'a.csv'),
     ('table', 'check,metric,value\n', 'has no number'),
-    ('table', 'check,metric,value\nA,b,1\nA,b,2\n', 'trial 1 of b - is there twice'),
+    ('table', 'check,metric,value\nA,b,1\nA,c,1\nA,b,2\n', 'trial 1 of b - is there twice (row 1 and row 3)'),
+    ('table', 'check,metric,value,unit\nA,b,1,s\nA,b,2,ms\n', 'b has several units or directions (row 1 and row 2)'),
     ('table', 'check,metric,value,trial\nA,b,1,0\n', 'expected a number from 1 on'),
 ])  # fmt: skip
 def test_a_file_that_is_wrong_or_incomplete_is_named_and_nothing_is_stored(work, tmp_path, name, text, said):
@@ -112,3 +114,13 @@ def test_a_trial_without_its_value_fails(work, tmp_path):
     red = work.run('compare', '--site', 'box')
     told = ' '.join(red.stdout.split())
     assert red.exit_code == 1 and 'b has no value (row 2, trial 2)' in told, red.output
+
+
+def test_a_wrong_format_lists_all_and_a_table_without_one_names_the_option(work, tmp_path):
+    path = tmp_path / 'some.csv'
+    path.write_text('check,metric,value\nA,b,1\n')
+    told = work.run('ingest', path, '--format', 'os', '--site', 'x')
+    assert told.exit_code == 2 and all(name in told.stderr for name in readers()), told.stderr
+    assert 'did you mean osu?' in told.stderr
+    told = work.run('ingest', path)
+    assert told.exit_code == 2 and 'name the format of another tool with --format' in told.stderr, told.stderr

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rows import each_row
 from run_reports import BEGAN, DAY, record, rows_of
 from scratch import ROOT
+from suite_reports import report as suite_report
 
 from plumbline.errors import InputError
 from postprocess.readers.cmdline import read_cmdline, without_names
@@ -372,3 +373,13 @@ def test_an_unreadable_command_line_is_no_whole_mode():
 @each_row('line, dry', [('reframe -r', False), ('reframe --dry-run', True), ("/opt/reframe -n 'a b' --dry", True)])
 def test_a_dry_run_is_known_by_its_option(line, dry):
     assert read_cmdline(line).is_dry_run is dry
+
+
+def test_a_suite_of_which_no_regex_matches_any_more_lost_its_metrics(work):
+    """Also without a site file: ReFrame calls a test passed that found no value."""
+    for number in range(3):
+        work.ingest(suite_report([('copy', 90.0 + number / 10, 'GB/s')], number))
+    assert [work.run(f'record {step}').exit_code for step in ('propose', 'accept')] == [0, 0]
+    work.ingest(suite_report([], 3))
+    assert work.compare()['counts'] == {'missing': 1}
+    assert work.run('status').exit_code == 1

@@ -122,6 +122,13 @@ def test_export_says_what_it_needs(work, results, words, says):
     assert says in found.stderr
 
 
+@pytest.mark.parametrize('words', ['export --to csv', 'compare --format csv', 'record propose --format csv'])
+def test_no_dims_are_a_dash_in_every_table(work, words):
+    work.ingest(report(case(metrics={'triad': metric([2.0])})))
+    rows = [*csv.DictReader(io.StringIO(work.run(words).stdout))]
+    assert [row['dims'] for row in rows] == ['-'], rows
+
+
 @each_row('text', ["=cmd|'/C calc'!A0", '+1+1', '-2+3', '@SUM(A1)'])
 def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not(text, tmp_path_factory):
     work = Workplace(tmp_path_factory.mktemp('formula'))

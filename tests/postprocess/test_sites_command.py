@@ -245,3 +245,9 @@ def test_what_is_told_of_a_site_fits_a_terminal_of_80_columns():
     for site in ('frontier', 'marenostrum5', 'superdome-flex', 'daint'):
         lines = details(site).render('table').splitlines()
         assert max(map(len, lines)) <= 80 and 'partition' in ' '.join(lines)
+
+
+@pytest.mark.parametrize('option', ['--check', '--cases', '--jobs'])
+def test_what_is_printed_as_text_alone_refuses_another_format(work, option):
+    told = work.run('sites', 'cluster', option, '--format', 'json')
+    assert (told.exit_code, told.stdout) == (2, '') and '--format json' in told.stderr, told.output

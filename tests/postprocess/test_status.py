@@ -74,6 +74,25 @@ def test_a_selection_of_checks_is_no_session_for_a_baseline(work):
     assert 'narrowed by name=STREAM, against' in ' '.join(work.run('compare', '--summary').stdout.split())
 
 
+def test_a_session_with_nothing_to_record_is_no_session_for_a_baseline(work):
+    """Its case failed, lost a number, or ran beside other work: `record propose` would take nothing of it."""
+    night(work, 0)
+    record(work)
+    failed = case(result='fail', fail_phase='sanity', fail_reason='exit code 1')
+    lost = case(metrics=dict.fromkeys(NAMES, metric([])))
+    busy = case(metrics=dict.fromkeys(NAMES, metric([100.0])), provenance={'load_beside': '3.20'})
+    for number, entry in enumerate((failed, lost, busy), 1):
+        work.ingest(report(entry, uuid=f'{number:08x}', mode='quick', began=BEGAN + number * 86400))
+        work.run('compare')
+    night(work, 4)
+    for incident in work.compare()['incidents']:
+        work.run('incidents close', incident['id'], '--why', 'repaired')
+    assert status(work)['next'] == '2 of 3 sessions for narrow limits; nothing to do'
+    night(work, 5)
+    assert status(work)['next'].startswith('3 of 3 sessions for narrow limits: `plumbline record propose ')
+    assert work.run('record propose').exit_code == 0
+
+
 def test_a_baseline_that_holds_less_than_half_is_to_be_recorded_again(work):
     work.reference(reference(metric='triad'))
     metrics = {name: metric([100.0]) for name in ('copy', 'scale', 'triad')}

@@ -3,21 +3,25 @@
 
 import itertools
 import os
+import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pyarrow.parquet as pq
 import pytest
 from run_reports import BEGAN, DAY, SITE, case, metric, nights, reference, report
 from scratch import ROOT
 
+from plumbline.errors import InputError
 from postprocess.history.digest import judge
 from postprocess.history.verdicts import verdicts_of
 from postprocess.readers.ingest import ingest
 from postprocess.results import judged
+from postprocess.results.files import SEAL
 from postprocess.results.store import Store
 from postprocess.results.tables import JUDGED
 from postprocess.verdicts import stored
@@ -174,6 +178,25 @@ def test_a_damaged_file_is_named_and_its_session_judged_anew(red, table, place):
     assert told.exit_code == missed and ('what session night01 showed is missing' in told.output) is missed
     red.run('compare')
     assert red.run('store check').exit_code == 0
+
+
+@pytest.mark.parametrize('table', JUDGED)
+def test_a_flipped_bit_anywhere_in_a_file_is_noticed(red, table):
+    """But in the name of the checksum itself, without which a file is one of an earlier version."""
+    red.run('compare')
+    path = file_of(red, table)
+    whole, chance = path.read_bytes(), random.Random(5)
+    name = whole.rindex(SEAL)
+    silent = []
+    for _ in range(200):
+        place = chance.choice([*range(name), *range(name + len(SEAL), len(whole))])
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :])
+        with suppress(InputError):
+            judged.read_whole(path)
+            silent.append(place)
+    assert not silent
+    path.write_bytes(whole.replace(SEAL, b'x' * len(SEAL)))
+    judged.read_whole(path)
 
 
 def test_a_verdict_of_a_session_that_is_gone_is_named(red):

@@ -130,7 +130,7 @@ def test_the_first_ten_warnings_that_belong_to_no_incident_are_told():
             scope='two sessions', word='FAILED', headline='1 regressed', exit_code=1,
             session=stub(site='demo', session='s1', started=datetime(2026, 11, 23), mode='quick', narrowed_by=()),
         )  # fmt: skip
-        digest = stub(known=known, results=RESULTS, day='2026-11-23', word='OK', headline='2 ok')
+        digest = stub(known=known, results=RESULTS, when='2026-11-23T04:00:00', word='OK', headline='2 ok')
         text = verdicts.summary(comparison, digest)
         return [line.split()[-2:] for line in text.splitlines() if 'busy' in line or 'more' in line]
 

@@ -35,12 +35,12 @@ def entries(before: Mapping[str, Content], digest: Digest, numbers: Mapping[Seri
 
 def _entry(known: Known, digest: Digest, numbers: Mapping[SeriesId, int]) -> Content:
     """Return the entry of an incident."""
-    of, day = known.incident, digest.day
+    of, when = known.incident, digest.when
     return {
-        'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
-        'day': of.day, 'since': since(known, day), 'corrected': known.corrected,
+        'state': known.state(when), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
+        'day': of.day, 'since': since(known, when), 'corrected': known.corrected,
         'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
-        'evidence': list(of.evidence[:5]), 'next': commands(known, day, digest.results)[0],
+        'evidence': list(of.evidence[:5]), 'next': commands(known, when, digest.results)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
         'series': [numbers[series] for series in of.series if series in numbers][:_METRICS],
     }  # fmt: skip

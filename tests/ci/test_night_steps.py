@@ -269,6 +269,37 @@ def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
     assert 'resumes the session of killed: 1 of them are done' in capsys.readouterr().out
 
 
+def depends(world):
+    """Let b depend on a."""
+    listed = '- b /bb @s:p+e\n    ^a /aa @s:p+e\nConcretized 2 test case(s)\n'
+    (world.reframe.folder / 'listed').write_text(listed)
+
+
+@pytest.mark.parametrize('words', [[], ['--no-retry']])
+def test_a_killed_night_runs_what_a_case_that_is_left_depends_on_once_more(words, world):
+    depends(world)
+    world.killed(case('a', 'fail'))
+    world.reframe.reports(case('a'), case('b'))
+    assert world.night(*words) == 0
+    assert [cases for cases, _ in world.ran] == ['ab']
+    first, again = world.stored[0][0]['runs']
+    assert [(one['display_name'], one['result']) for one in first['testcases']] == [('a', 'fail')]
+    assert [(one['display_name'], one['plumbline_purpose']) for one in again['testcases']] == [
+        ('a', 'rest'), ('b', 'rest'),
+    ]  # fmt: skip
+
+
+def test_a_night_of_minutes_chooses_no_case_whose_dependencies_it_does_not_run(world):
+    depends(world)
+    world.reframe.reports(case('a'))
+    for chosen, ran in (('ab', 'ab'), ('a', 'a')):
+        world.plan_of = {('p', 'e', name) for name in chosen}
+        world.night('--minutes=7', '--nodes=3', '--no-retry')
+        assert world.stored[-1][1] == len(ran)
+    world.plan_of = {('p', 'e', 'b')}
+    assert world.night('--minutes=7', '--nodes=3') == 2
+
+
 def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
     session = world.killed(case('b'), narrowed_by=('minutes=7',))
     planned.record(session, {('bb', 's:p+e')})

@@ -280,6 +280,31 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(listing, 
     assert cases == {('1a2b', 's:p+e'): 'STREAM %x=1', ('3c', 's:q+e'): 'Needed'}
     assert problems == ['b.py: is not valid Python', 'ReFrame: skipping test file c.py: no module']
     assert '-cchecks/a.py' in (reframe.folder / 'listing').read_text() and selection.budgets == {'1a2b': 60.0}
+    assert selection.needs == {('1a2b', 's:p+e'): {('3c', 's:q+e')}}
+
+
+def test_a_case_needs_what_stands_below_it_also_indirectly(listing):
+    listing(
+        '- A /a @s:p+e\n    ^B %x=1 /b @s:p+e\n      ^C /c @s:p+e\n    ^D /d @s:p+e\n- E /e @s:p+e\n'
+        '- F /f @s:p+e\n    ^C /c @s:p+e\nConcretized 6 test case(s)\n',
+    )  # fmt: skip
+    selection = CaseSelection('s', 'quick')
+    selection.list_cases()
+    needs = {dependent[0]: sorted(name for name, _ in needed) for dependent, needed in selection.needs.items()}
+    assert needs == {'a': ['b', 'c', 'd'], 'b': ['c'], 'f': ['c']}
+
+
+def test_a_case_runs_again_with_what_it_depends_on_which_is_told_apart(session, reframe):
+    content = {'runs': [{'testcases': [case('a'), case('b'), case('c', 'fail')]}]}
+    needed, wanted = ('hash-a', 's:p+e'), ('hash-c', 's:p+e')
+    session.needs = {wanted: {needed}}
+    reframe.reports(case('a'), case('b', 'skip'), case('c'))
+    assert session.run_again(content, {wanted: ['--nodelist=n1']}, time.monotonic() + 60, '-retry', purpose='look')
+    assert json.loads(reframe.runs[0][: reframe.runs[0].index('}}') + 2] + '}')['cases'] == {
+        'hash-a': {'s:p+e': ['--nodelist=n1']}, 'hash-c': {'s:p+e': ['--nodelist=n1']},
+    }  # fmt: skip
+    added = [(one['display_name'], one['plumbline_purpose']) for one in content['runs'][1]['testcases']]
+    assert added == [('a', 'rest'), ('c', 'look')]
 
 
 @each_row(

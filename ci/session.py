@@ -37,6 +37,7 @@ from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
+from plumbline.references import options_of_mode
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Site, load_site, name_of_this_site
@@ -77,10 +78,16 @@ class CaseSelection:
 
     @property
     def command(self) -> list[str]:
-        """ReFrame's command line without its last part, which says what to do with the cases."""
+        """ReFrame's command line without its last part, which says what to do with the cases.
+
+        With ``--mode``, ReFrame parses the command line twice and adds ``--prgenv`` to its default, all environs.
+        """
         configuration = ROOT / 'reframe_settings/settings.py'
         files = sorted(self._checks[0], key=self._order)
-        return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *self.options]
+        options = self.options
+        if '--prgenv' in read_cmdline(shlex.join(['reframe', *options])).narrowed_by:
+            options = [f'--system={self.system}', *options_of_mode(self.mode), *self.words]
+        return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *options]
 
     @property
     def recorded(self) -> dict[str, str]:

@@ -130,6 +130,14 @@ def test_the_run_report_says_what_was_selected(session):
     assert json.loads(CaseSelection('s', 'quick').recorded['plumbline_narrowed_by']) == []
 
 
+@each_row('words', [('-p', 'e'), ('-pe',), ('--prgenv=e',), ('-n', 'A', '--prg', 'e')])
+def test_environs_are_selected_without_the_option_mode_which_would_select_all(words):
+    selection = CaseSelection('s', 'quick', words)
+    options = ['--tag=quick', '--session-extras=plumbline_mode=quick', '--setvar=mode=quick', *words]
+    assert selection.command[-len(options) :] == options and '--mode=quick' not in selection.command
+    assert json.loads(selection.recorded['plumbline_selection'])[0] == 'mode=quick'
+
+
 def test_reframe_gets_selection_report_stage_and_journal(session, reframe):
     words, variables = run(session, reframe)
     assert [word for word in words if word.startswith('-c')], 'no check file'

@@ -77,7 +77,8 @@ class Measuring:
             ended = self.session.run(self.deadline, chosen)
         if self.session.ended_by == signal.SIGINT:
             return self._ended_by_a_person(named, cases)
-        self.problems += [warned for warned in map(Problem, ended.warnings) if warned not in self.problems]
+        warned = map(Problem, dict.fromkeys(ended.warnings))
+        self.problems += [problem for problem in warned if problem not in self.problems]
         self.content, elapsed = self.session.content(), time.monotonic() - began
         if ended.why:
             self.problems.append(cut_short(self.content, ended.why, len(cases)))

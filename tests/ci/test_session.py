@@ -473,6 +473,7 @@ def test_how_a_process_ended(command, code, why, session):
 
 
 @each_row('lines, found', [
+    (["skipping test 'X': type error"] * 2, 1),
     (['skipping test file x: y'], 1), (['WARNING: failed to save the report: z'], 1), (['failed to open a file'], 0),
     (['cp: No space left on device'], 1), (['run session stopped: SIGINT'], 1), (['all ok'], 0),
     (['skipping evaluation of performance variable a: b', 'other', 'failed to write results: c'], 2),

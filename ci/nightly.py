@@ -107,6 +107,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         notify.writer_for_prometheus()  # else it would be missed only after the night
     if given.minutes is not None and not 0 < given.minutes < math.inf:
         parser.error(f'argument --minutes: expected more than 0, found {given.minutes:g}')
+    for option, number in (('--keep-days', given.keep_days), ('--evidence', given.evidence)):
+        if not number >= 0:  # not a number, neither
+            parser.error(f'argument {option}: expected 0 or more, found {number:g}')
     if given.nodes and given.minutes is None:
         parser.error('argument --nodes: needs --minutes')
     return given

@@ -115,10 +115,11 @@ def world(monkeypatch, tmp_path):
     'words, wrong',
     [
         (['--minutes=0'], 'found 0'), (['--minutes=inf'], 'found inf'), (['--minutes=nan'], 'found nan'),
-        (['--nodes=2'], 'needs --minutes'),
+        (['--nodes=2'], 'needs --minutes'), (['--keep-days=-1'], '--keep-days: expected 0 or more, found -1'),
+        (['--evidence=-0.5'], '--evidence: expected 0 or more, found -0.5'), (['--evidence=nan'], 'found nan'),
     ],
 )  # fmt: skip
-def test_minutes_are_a_number_above_nothing_and_nodes_go_with_them(words, wrong, capsys):
+def test_numbers_of_options_have_a_least_and_nodes_go_with_minutes(words, wrong, capsys):
     with pytest.raises(SystemExit):
         parse(words)
     assert wrong in capsys.readouterr().err

@@ -32,6 +32,7 @@ from pathlib import Path
 from ci.cases import MEASURED, Case, Content, Entry, add_runs, case_of, identity
 from ci.process import COLOUR, Ended, Process, troubles
 from ci.progress import Progress, Seconds, budgets_in
+from ci.set_variables import refuse_unset
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
 from plumbline.errors import InputError
@@ -107,7 +108,7 @@ class CaseSelection:
     def list_cases(self, variables: Mapping[str, str] | None = None) -> tuple[dict[Case, str], list[str]]:
         """Return the names of the cases without their fixtures, and a sentence for each check file that was left out.
 
-        Raises InputError where ReFrame cannot list them.
+        Raises InputError where ReFrame cannot list them, or an option ``-S`` sets nothing.
         """
         _, problems = self._checks
         with tempfile.NamedTemporaryFile('r', encoding='utf-8') as budgets:
@@ -120,6 +121,7 @@ class CaseSelection:
         self.shortest.update(of_file)
         lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
+            refuse_unset(self.words, lines)
             matches = [match for line in lines if (match := _LISTED.match(line))]
             self.needs.update(_dependencies(matches))
             return {(match[3], match[4]): match[2].strip() for match in matches}, [*problems, *troubles(lines)]

@@ -291,6 +291,12 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(listing, 
     assert selection.needs == {('1a2b', 's:p+e'): {('3c', 's:q+e')}}
 
 
+def test_a_listing_with_a_variable_that_no_check_has_is_refused(listing):
+    listing('- A /a @s:p+e\nConcretized 1 test case(s)\n', "test 'A': the following variables were not set: 'x'\n")
+    with pytest.raises(InputError, match='-S x=1: no selected check has'):
+        CaseSelection('s', 'quick', ('-S', 'x=1')).list_cases()
+
+
 def test_a_case_needs_what_stands_below_it_also_indirectly(listing):
     listing(
         '- A /a @s:p+e\n    ^B %x=1 /b @s:p+e\n      ^C /c @s:p+e\n    ^D /d @s:p+e\n- E /e @s:p+e\n'

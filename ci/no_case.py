@@ -26,6 +26,8 @@ def reasons(selection: CaseSelection, options: Sequence[str], site: Site) -> Ite
     undescribed = [name for name, partition in site.partitions.items() if not partition.processor]
     if undescribed:
         yield f'{site.name}: site.yaml describes no processor of {", ".join(undescribed)}: no case exists there'
+    if empty := [name for name, partition in site.partitions.items() if not partition.environs]:
+        yield f'{site.name}: site.yaml gives {", ".join(empty)} no environs: no case exists there'
     if words and not (undescribed and len(undescribed) == len(site.partitions)):
         named = [name for option, name in pairwise(options) if option in ('-n', '--name')]
         why += ''.join(did_you_mean(name.strip('^$'), checks_of(ROOT / 'checks')) for name in named)

@@ -379,6 +379,13 @@ def test_a_night_without_a_case_says_what_is_missing(words, described, named, ab
     assert [name for name in absent if name in said] == []
 
 
+def test_a_night_without_an_environ_says_so(world, capsys):
+    world.site_file.write_text(world.site_file.read_text().replace('environs: [e]', 'environs: []'))
+    world.reframe.lists()
+    world.reframe.reports()
+    assert world.night() == 1 and 's: site.yaml gives p no environs: no case exists there' in capsys.readouterr().err
+
+
 def test_a_reframe_that_runs_nothing_and_ends_well_is_no_night(world, capsys):
     (world.reframe.folder / 'report').unlink()
     assert world.night() == 1 and world.stored == []

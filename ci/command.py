@@ -48,7 +48,17 @@ def folder(text: str) -> Path:
     """Return the folder that a word names, for argparse; an empty text would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError('expected a folder, found an empty text')
-    return Path(text)
+    if (path := Path(text)).is_file():
+        raise argparse.ArgumentTypeError(f'expected a folder, found the file {text}')
+    return path
+
+
+def file_to_write(text: str) -> Path:
+    """Return the file that a word names, for argparse; its folder must exist."""
+    path = Path(text)
+    if not path.parent.is_dir() or path.is_dir():
+        raise argparse.ArgumentTypeError(f'expected a file in a folder that exists, found {text!r}')
+    return path
 
 
 def positive(text: str) -> int:

@@ -26,6 +26,7 @@ from ci.process import owner_of
 from ci.rerun import rerun
 from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
+from plumbline.errors import InputError
 from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
@@ -101,7 +102,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         metavar='DIR',
         help='add the session to the site of `plumbline publish` in DIR',
     )
-    parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
+    parser.add_argument(
+        '--prometheus', type=command.file_to_write, metavar='FILE', help="the outcome for node_exporter's textfile"
+    )
     given = parser.parse_args(words)
     if given.prometheus:
         notify.writer_for_prometheus()  # else it would be missed only after the night
@@ -156,9 +159,12 @@ class NightlyRun:
         return code
 
     def clear_artifacts(self) -> None:
-        """Remove artifacts of earlier runs, so that nobody takes them for results of this run."""
+        """Remove artifacts of earlier runs, so that nobody takes them for results of this run. Raises InputError."""
         if folder := self.arguments.artifacts:
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f'--artifacts: {folder}: {error.strerror}') from None
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
 

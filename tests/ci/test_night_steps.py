@@ -125,6 +125,21 @@ def test_numbers_of_options_have_a_least_and_nodes_go_with_minutes(words, wrong,
     assert wrong in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    'option', ['--publish={}/file', '--artifacts={}/file', '--prometheus={}/none/x', '--prometheus={}']
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_night(option, tmp_path, capsys):
+    (tmp_path / 'file').touch()
+    with pytest.raises(SystemExit):
+        parse([option.format(tmp_path)])
+    assert f'{option.partition("=")[0]}: expected a f' in capsys.readouterr().err and not (tmp_path / 'no').exists()
+
+
+def test_artifacts_where_no_folder_can_be_made_are_a_usage_error(world, capsys):
+    assert world.night('--artifacts=/proc/nothing/x') == 2 and world.ran == []
+    assert '--artifacts: /proc/nothing/x: No such file' in capsys.readouterr().err
+
+
 # The whole command
 
 

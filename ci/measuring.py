@@ -181,7 +181,7 @@ class Measuring:
         if left := [named[case] for case in cases if case not in done]:
             print(f'plumbline: not run to the end: {some(left, _SHOWN)}')
         ended = f'ended by you after {len(cases) - len(left)} of {count(len(cases), "case")}'
-        print(f'plumbline: {ended}; `ci/nightly` goes on', flush=True)
+        print(f'plumbline: {ended}; the same command goes on', flush=True)
         return INTERRUPTED
 
     def _nothing_ran(self, ended: Ended, empty: CaseSelection | None) -> int:

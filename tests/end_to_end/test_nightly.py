@@ -203,7 +203,7 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     said = before + said
     assert running.returncode == 130, said
     assert re.search(r'mode nightly: 4 cases, about \d+ s', said), said
-    assert said.splitlines()[-1] == 'plumbline: ended by you after 1 of 4 cases; `ci/nightly` goes on', said
+    assert said.splitlines()[-1] == 'plumbline: ended by you after 1 of 4 cases; the same command goes on', said
     (left,) = (line for line in said.splitlines() if 'not run to the end' in line)
     assert left.endswith(': Demo %size=b, Demo %size=c, Demo %size=d')
     for word in ('incident', 'FAILED', 'aborted', 'Traceback', 'Keyboard'):

@@ -53,14 +53,6 @@ def folder(text: str) -> Path:
     return path
 
 
-def file_to_write(text: str) -> Path:
-    """Return the file that a word names, for argparse; its folder must exist."""
-    path = Path(text)
-    if not path.parent.is_dir() or path.is_dir():
-        raise argparse.ArgumentTypeError(f'expected a file in a folder that exists, found {text!r}')
-    return path
-
-
 def positive(text: str) -> int:
     """Return an integer of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:

@@ -102,12 +102,12 @@ def parse(words: list[str]) -> argparse.Namespace:
         metavar='DIR',
         help='add the session to the site of `plumbline publish` in DIR',
     )
-    parser.add_argument(
-        '--prometheus', type=command.file_to_write, metavar='FILE', help="the outcome for node_exporter's textfile"
-    )
+    parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     given = parser.parse_args(words)
     if given.prometheus:
         notify.writer_for_prometheus()  # else it would be missed only after the night
+        if not given.prometheus.parent.is_dir() or given.prometheus.is_dir():
+            parser.error(f'argument --prometheus: expected a file in a folder that exists, found {given.prometheus}')
     if given.minutes is not None and not 0 < given.minutes < math.inf:
         parser.error(f'argument --minutes: expected more than 0, found {given.minutes:g}')
     for option, number in (('--keep-days', given.keep_days), ('--evidence', given.evidence)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ci.slurm_nodes import slurm_partitions
 from plumbline.problems import Problem
+from plumbline.record import REST
 from plumbline.site.sites import Site
 from postprocess.text import count, some
 
@@ -97,18 +98,21 @@ def cut_short(content: Content, why: str, expected: int) -> Problem:
     return Problem(sentence + while_ran * bool(running), 'cut short', why=why)
 
 
-def add_runs(content: Content, further: Content, wanted: Iterable[Case], purpose: str = '') -> None:
+def add_runs(
+    content: Content, further: Content, wanted: Iterable[Case], purpose: str = '', needed: Iterable[Case] = ()
+) -> None:
     """Add the runs of the report `further` to `content`, as ReFrame adds its own retries; only the `wanted` cases.
 
-    If a case had not run because the session was aborted, only its new run stays in `content`.
+    The `needed` ones, which ran only because a wanted case depends on them, are added with the purpose `REST`. If a
+    case had not run because the session was aborted, only its new run stays in `content`.
     """
-    wanted, ran = set(wanted), set()
+    purposes, ran = {**dict.fromkeys(needed, REST), **dict.fromkeys(wanted, purpose)}, set()
     for run in further['runs']:
         number = len(content['runs'])
         cases = [
-            case | {'run_index': number, 'plumbline_purpose': purpose}
+            case | {'run_index': number, 'plumbline_purpose': purposes.get(case_of(case), purpose)}
             for case in run['testcases']
-            if case['fixture'] or case_of(case) in wanted
+            if case['fixture'] or case_of(case) in purposes
         ]
         if any(not case['fixture'] for case in cases):
             content['runs'].append({'run_index': number, 'testcases': cases})

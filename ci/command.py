@@ -48,7 +48,9 @@ def folder(text: str) -> Path:
     """Return the folder that a word names, for argparse; an empty text would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError('expected a folder, found an empty text')
-    return Path(text)
+    if (path := Path(text)).is_file():
+        raise argparse.ArgumentTypeError(f'expected a folder, found the file {text}')
+    return path
 
 
 def positive(text: str) -> int:

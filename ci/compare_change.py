@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from ci import command, so_far
+from ci import command, no_case, so_far
 from ci.cases import Case, Content, case_of, cases_in, left_out, name_of, on_their_nodes
 from ci.command import duration, positive
 from ci.pairs import PairsOutcome, compare_pairs
@@ -107,7 +107,10 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Coll
     selection = CaseSelection(site.name, arguments.mode, tuple(arguments.selection))
     cases, problems = selection.list_cases()
     if not cases:
-        raise InputError('no case can run here')
+        *lacks, why = no_case.reasons(selection, arguments.selection, site)
+        for lack in lacks:
+            print(f'plumbline: {lack}', file=sys.stderr)
+        raise InputError(why)
     for problem in problems:
         print(f'plumbline: {problem}', file=sys.stderr)
     home = results / 'changes' / time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())

@@ -21,6 +21,7 @@ from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.node_check.jobs import Busy, warning
 from plumbline.problems import Problem
+from plumbline.record import REST
 from plumbline.site.sites import Site
 from plumbline.units import in_words
 from postprocess.text import count, some
@@ -68,12 +69,16 @@ class Measuring:
 
         self.session.remember()
         ended, began = Ended(), time.monotonic()
-        if remaining or not done:
-            chosen = dict.fromkeys(remaining, ()) if len(remaining) < len(named) else None
+        # a case that depends on one that is done needs it in its own run of ReFrame: both run after the others
+        dependent = [case for case in remaining if done & self.session.needs.get(case, set())]
+        first = [case for case in remaining if case not in dependent]
+        if first or not done:
+            chosen = dict.fromkeys(first, ()) if len(first) < len(named) else None
             ended = self.session.run(self.deadline, chosen)
         if self.session.ended_by == signal.SIGINT:
             return self._ended_by_a_person(named, cases)
-        self.problems += [warned for warned in map(Problem, ended.warnings) if warned not in self.problems]
+        warned = map(Problem, dict.fromkeys(ended.warnings))
+        self.problems += [problem for problem in warned if problem not in self.problems]
         self.content, elapsed = self.session.content(), time.monotonic() - began
         if ended.why:
             self.problems.append(cut_short(self.content, ended.why, len(cases)))
@@ -85,6 +90,9 @@ class Measuring:
             self.session.forget()
             return self._nothing_ran(ended, selection if not cases else None)
         self.told_to_end = ended.told_to_end
+        if dependent and not self.told_to_end:
+            rest = dict.fromkeys(dependent, ())
+            self.session.run_again(self.content, rest, self.deadline, '-dependent', purpose=REST)
         self._run_again(cases)
         if self.session.ended_by == signal.SIGINT:
             return self._ended_by_a_person(named, cases)
@@ -135,7 +143,7 @@ class Measuring:
             return None, done
         by_a_person = killed.ended_by == signal.SIGINT
         if done and killed.can_resume(selection) and not self.arguments.no_resume:
-            killed.ended_by = 0
+            killed.ended_by, killed.needs = 0, selection.needs
             return killed, done
         if done and by_a_person:  # what a person left out is no fault
             killed.write(killed.content_in_part())
@@ -182,7 +190,7 @@ class Measuring:
         if left := [named[case] for case in cases if case not in done]:
             print(f'plumbline: not run to the end: {some(left, _SHOWN)}')
         ended = f'ended by you after {len(cases) - len(left)} of {count(len(cases), "case")}'
-        print(f'plumbline: {ended}; `ci/nightly` goes on', flush=True)
+        print(f'plumbline: {ended}; the same command goes on', flush=True)
         return INTERRUPTED
 
     def _nothing_ran(self, ended: Ended, empty: CaseSelection | None) -> int:

@@ -27,6 +27,7 @@ from ci.process import owner_of
 from ci.rerun import rerun
 from ci.session import CaseSelection, PlannedSession
 from plumbline import settings
+from plumbline.errors import InputError
 from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
@@ -106,8 +107,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     given = parser.parse_args(words)
     if given.prometheus:
         notify.writer_for_prometheus()  # else it would be missed only after the night
+        if not given.prometheus.parent.is_dir() or given.prometheus.is_dir():
+            parser.error(f'argument --prometheus: expected a file in a folder that exists, found {given.prometheus}')
     if given.minutes is not None and not 0 < given.minutes < math.inf:
         parser.error(f'argument --minutes: expected more than 0, found {given.minutes:g}')
+    for option, number in (('--keep-days', given.keep_days), ('--evidence', given.evidence)):
+        if not number >= 0:  # not a number, neither
+            parser.error(f'argument {option}: expected 0 or more, found {number:g}')
     if given.nodes and given.minutes is None:
         parser.error('argument --nodes: needs --minutes')
     return given
@@ -154,9 +160,12 @@ class NightlyRun:
         return code
 
     def clear_artifacts(self) -> None:
-        """Remove artifacts of earlier runs, so that nobody takes them for results of this run."""
+        """Remove artifacts of earlier runs, so that nobody takes them for results of this run. Raises InputError."""
         if folder := self.arguments.artifacts:
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f'--artifacts: {folder}: {error.strerror}') from None
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
 

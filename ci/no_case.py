@@ -14,6 +14,7 @@ from ci.session import CaseSelection
 from plumbline.checkout import checks_of
 from plumbline.errors import did_you_mean
 from plumbline.paths import ROOT
+from plumbline.references import options_of_mode
 from plumbline.site.sites import Site, reframe_feature
 from plumbline.stacks.manifest import known_benchmarks
 
@@ -25,6 +26,8 @@ def reasons(selection: CaseSelection, options: Sequence[str], site: Site) -> Ite
     undescribed = [name for name, partition in site.partitions.items() if not partition.processor]
     if undescribed:
         yield f'{site.name}: site.yaml describes no processor of {", ".join(undescribed)}: no case exists there'
+    if empty := [name for name, partition in site.partitions.items() if not partition.environs]:
+        yield f'{site.name}: site.yaml gives {", ".join(empty)} no environs: no case exists there'
     if words and not (undescribed and len(undescribed) == len(site.partitions)):
         named = [name for option, name in pairwise(options) if option in ('-n', '--name')]
         why += ''.join(did_you_mean(name.strip('^$'), checks_of(ROOT / 'checks')) for name in named)
@@ -35,7 +38,8 @@ def reasons(selection: CaseSelection, options: Sequence[str], site: Site) -> Ite
 
 def lacking(selection: CaseSelection, site: Site) -> Iterator[str]:
     """Yield what each check that a selection names requires and does not get: a feature of an environ, or the mode."""
-    of_any_mode = [word for word in selection.command if not word.startswith('--mode=')]
+    of_mode = [f'--mode={selection.mode}', *options_of_mode(selection.mode)]
+    of_any_mode = [word for word in selection.command if word not in of_mode]
     everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
     answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
     offered = {feature for environ in site.environs.values() for feature in environ.features}

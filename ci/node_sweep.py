@@ -115,7 +115,7 @@ class NodeSweep:
         """Run the sweep and return its exit code; the caller holds the lock of the results directory."""
         free, sweep = free_nodes(self.partition), self.sweep
         if not free and not sweep.parts:
-            raise InputError(f'{self.place}: no node is free')
+            raise InputError(f'{self.place}: {self._not_answered() or "no node is free"}')
         work: list[tuple[list[str], list[Case] | None]] = []
         if sweep.parts:
             _, missing = sweep.content()
@@ -145,12 +145,18 @@ class NodeSweep:
                 free = set(free_nodes(self.partition))
                 chunk = [node for node in waiting if node in free][: self.max_nodes]
                 if not chunk:
-                    self.sweep.absent |= dict.fromkeys(waiting, 'the node was no longer free')
+                    why = self._not_answered() or 'the node was no longer free'
+                    self.sweep.absent |= dict.fromkeys(waiting, why)
                     break
                 waiting = [node for node in waiting if node not in set(chunk)]
                 if ended := self._measure(chunk, cases):
                     return ended
         return ''
+
+    def _not_answered(self) -> str:
+        """Return a sentence if Slurm names no node of the partition, free or not; else an empty text."""
+        known = nodes_of(self.partition, '%N')
+        return '' if known else 'Slurm did not answer, or has no node of this partition: run `sinfo` by hand'
 
     def _name_others(self, known: set[str]) -> None:
         """Print the nodes that take no jobs or are busy."""

@@ -11,6 +11,7 @@ from ci.cases import Case, place_of
 from ci.isolated import isolated
 from ci.session import CaseSelection, PlannedSession
 from ci.sweep import Sweep
+from plumbline.errors import InputError
 
 NARROWED = 'minutes'  # beginning of the entry of such a night in `Selection.narrowed_by`
 _RECORDED = 'plumbline_plan'  # key in `session_info`
@@ -21,7 +22,7 @@ def choose(
 ) -> set[Case]:
     """Return the chosen ones of `cases`; print why and return nothing if none can be planned.
 
-    Raises InputError if no case fits into the time.
+    No case is chosen without those that it depends on. Raises InputError if no case fits into the time.
     """
     seconds = selection.seconds(results)
     places = {case: (*place_of(case)[1:], name) for case, name in cases.items()}
@@ -29,7 +30,12 @@ def choose(
     if isinstance(chosen, str):
         print(f'plumbline: {chosen}; all cases of mode {selection.mode} run', flush=True)
         return set()
-    return {case for case, place in places.items() if place in chosen}
+    wanted = {case for case, place in places.items() if place in chosen}
+    # a case that depends on others would run them, too, and take their time
+    planned = {case for case in wanted if selection.needs.get(case, set()) <= wanted}
+    if not planned:
+        raise InputError('each chosen case depends on others, which do not fit into the time')
+    return planned
 
 
 @isolated

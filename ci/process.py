@@ -26,7 +26,7 @@ CLOCK_TOLERANCE = 60  # seconds by which the clock may be set during a run befor
 COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 # Faults that make a session look better than it is, although ReFrame only warns
 _TROUBLE = re.compile(
-    r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
+    r'skipping test .*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
     r'|.*No space left on device.*|run session stopped.*'
 )
 
@@ -140,8 +140,9 @@ class Process:
 
 
 def troubles(lines: Iterable[str]) -> list[str]:
-    """Return a sentence for each line of ReFrame's output that makes a session incomplete."""
-    return [f'ReFrame: {match[0].strip()}' for line in lines if (match := _TROUBLE.search(line))]
+    """Return a sentence for each different line of ReFrame's output that makes a session incomplete."""
+    found = (f'ReFrame: {match[0].strip()}' for line in lines if (match := _TROUBLE.search(line)))
+    return list(dict.fromkeys(found))
 
 
 def owner_of(results: Path) -> str:

@@ -88,11 +88,11 @@ def look_again(
     """Run short cases again on an undescribed machine without a baseline, to show how much their metrics vary there.
 
     The shortest case of each check and environ runs, with one trial in a job, in rounds, as often as `LOOKING` seconds
-    allow. `first` is called before them, if any run.
+    allow; none that depends on others, which would run as well. `first` is called before them, if any run.
     """
     if site.name != UNDESCRIBED or any(row.kind == 'baseline' for row in load_references(site.name).rows):
         return
-    planned = _looks(cases_in(content))
+    planned = _looks([case for case in cases_in(content) if case_of(case) not in session.needs])
     if not planned or time.monotonic() >= deadline:
         return
     first()

@@ -21,9 +21,9 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -32,11 +32,13 @@ from pathlib import Path
 from ci.cases import MEASURED, Case, Content, Entry, add_runs, case_of, identity
 from ci.process import COLOUR, Ended, Process, troubles
 from ci.progress import Progress, Seconds, budgets_in
+from ci.set_variables import refuse_unset
 from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
+from plumbline.references import options_of_mode
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Site, load_site, name_of_this_site
@@ -45,7 +47,7 @@ from postprocess.readers.cmdline import read_cmdline
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
 RESUMABLE = 20 * 3600  # seconds after its start within which a killed session can be resumed
 # A case, listed itself or as a dependency of another; fixtures have a ~
-_LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')
+_LISTED = re.compile(r'^(\s*)[-^] ?([^~]*)/(\w+) @(\S+)$')
 _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
 _GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that generate tests from selected tests
@@ -57,8 +59,9 @@ class CaseSelection:
     """The cases that ReFrame is asked to run on a `system`, ``SITE`` or ``SITE:PARTITION``.
 
     `words`: further options of ReFrame. `narrowed_by`: what else leaves cases out on purpose, such as ``node_sweep``.
-    `budgets`: hash of a check -> seconds of all its trials; `shortest`: file -> those of its shortest check. Both are
-    filled in when the cases are listed.
+    `budgets`: hash of a check -> seconds of all its trials; `shortest`: file -> those of its shortest check. `needs`:
+    case -> the cases that it depends on, which ReFrame runs in the same run. All are filled in when the cases are
+    listed.
     """
 
     system: str
@@ -67,6 +70,7 @@ class CaseSelection:
     narrowed_by: tuple[str, ...] = ()
     budgets: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
     shortest: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
+    needs: dict[Case, set[Case]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def options(self) -> list[str]:
@@ -75,10 +79,16 @@ class CaseSelection:
 
     @property
     def command(self) -> list[str]:
-        """ReFrame's command line without its last part, which says what to do with the cases."""
+        """ReFrame's command line without its last part, which says what to do with the cases.
+
+        With ``--mode``, ReFrame parses the command line twice and adds ``--prgenv`` to its default, all environs.
+        """
         configuration = ROOT / 'reframe_settings/settings.py'
         files = sorted(self._checks[0], key=self._order)
-        return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *self.options]
+        options = self.options
+        if '--prgenv' in read_cmdline(shlex.join(['reframe', *options])).narrowed_by:
+            options = [f'--system={self.system}', *options_of_mode(self.mode), *self.words]
+        return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *options]
 
     @property
     def recorded(self) -> dict[str, str]:
@@ -98,7 +108,7 @@ class CaseSelection:
     def list_cases(self, variables: Mapping[str, str] | None = None) -> tuple[dict[Case, str], list[str]]:
         """Return the names of the cases without their fixtures, and a sentence for each check file that was left out.
 
-        Raises InputError where ReFrame cannot list them.
+        Raises InputError where ReFrame cannot list them, or an option ``-S`` sets nothing.
         """
         _, problems = self._checks
         with tempfile.NamedTemporaryFile('r', encoding='utf-8') as budgets:
@@ -111,8 +121,10 @@ class CaseSelection:
         self.shortest.update(of_file)
         lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
-            matches = (_LISTED.match(line) for line in lines)
-            return {(line[2], line[3]): line[1].strip() for line in matches if line}, [*problems, *troubles(lines)]
+            refuse_unset(self.words, lines)
+            matches = [match for line in lines if (match := _LISTED.match(line))]
+            self.needs.update(_dependencies(matches))
+            return {(match[3], match[4]): match[2].strip() for match in matches}, [*problems, *troubles(lines)]
         error = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {error.strip()}')
 
@@ -147,8 +159,8 @@ class CaseSelection:
 class PlannedSession:
     """A session: what is to run, and where its files are.
 
-    `recorded` and `distributes`: as in its `CaseSelection`. `started`: seconds since 1970. `ended_by`: the signal that
-    ended its last run, after which no other run begins; 0: none.
+    `recorded`, `distributes` and `needs`: as in its `CaseSelection`. `started`: seconds since 1970. `ended_by`: the
+    signal that ended its last run, after which no other run begins; 0: none.
     """
 
     results: str
@@ -159,6 +171,7 @@ class PlannedSession:
     expected: int
     started: float
     ended_by: int = 0
+    needs: dict[Case, set[Case]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def new(cls, results: Path, selection: CaseSelection, expected: int, stamp: str = '') -> PlannedSession:
@@ -169,8 +182,9 @@ class PlannedSession:
             time.sleep(0.2)
             stamp = _stamp_now()
         return cls(
-            str(results), stamp, selection.recorded, selection.distributes, selection.command, expected, time.time()
-        )
+            str(results), stamp, selection.recorded, selection.distributes, selection.command, expected, time.time(),
+            needs=selection.needs,
+        )  # fmt: skip
 
     @classmethod
     def unfinished(cls, results: Path) -> PlannedSession | None:
@@ -188,8 +202,8 @@ class PlannedSession:
         return same and 0 <= time.time() - self.started < RESUMABLE
 
     def remember(self) -> None:
-        """Persist the session for :meth:`unfinished`."""
-        write_text(Path(self.results, UNFINISHED), json.dumps(asdict(self)))
+        """Persist the session for :meth:`unfinished`; `needs` are listed again when it is resumed."""
+        write_text(Path(self.results, UNFINISHED), json.dumps(asdict(replace(self, needs={}))))
 
     def forget(self) -> None:
         """Remove what :meth:`remember` wrote, and the journal."""
@@ -226,10 +240,10 @@ class PlannedSession:
     ) -> Ended:  # fmt: skip
         """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``; not at all after a signal.
 
-        `cases`: the only cases to run, each with options of the scheduler for its job; None: all selected. `part`:
-        ending of the names of a part of the session, which has a report of its own. `variables`: for the environment of
-        ReFrame. `shell`: words before the command; they must end by executing it. `times`: how often each case runs.
-        `trials`: number of trials of those of `cases` that do not run all.
+        `cases`: the only cases to run, each with options of the scheduler for its job, and beside them those that they
+        depend on; None: all selected. `part`: ending of the names of a part of the session, which has a report of its
+        own. `variables`: for the environment of ReFrame. `shell`: words before the command; they must end by executing
+        it. `times`: how often each case runs. `trials`: number of trials of those of `cases` that do not run all.
         """
         if self.ended_by:
             return Ended(why='an earlier part was told to end', told_to_end=True, by_signal=self.ended_by)
@@ -240,7 +254,8 @@ class PlannedSession:
         if cases is not None:
             # For these nodes, also if they are no longer idle
             options += ['--distribute=all'] if self.distributes else []
-            environment[settings.CASES.name] = str(self._write_cases(cases, part, trials or {}))
+            needed = {one: options for case, options in cases.items() for one in self.needs.get(case, ())}
+            environment[settings.CASES.name] = str(self._write_cases({**needed, **cases}, part, trials or {}))
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
@@ -339,14 +354,29 @@ class PlannedSession:
     ) -> bool:  # fmt: skip
         """Run cases again `times` times and add each time to `content`. Return True if any ran.
 
-        `purpose`: why the cases run again, see `postprocess.results.tables`.
+        `purpose`: why the cases run again, see `postprocess.results.tables`. The cases that they depend on run again,
+        too.
         """
         self.run(deadline, wanted, part, times=times, trials=trials)
         if not self.part(part).exists():
             return False
-        add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted, purpose)
+        needed = {one for case in wanted for one in self.needs.get(case, ())}
+        add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted, purpose, needed)
         self.write(content)
         return True
+
+
+def _dependencies(listed: Iterable[re.Match[str]]) -> dict[Case, set[Case]]:
+    """Return which cases each case depends on, itself or through another one: ReFrame indents them below it."""
+    needs: dict[Case, set[Case]] = {}
+    above: list[tuple[int, Case]] = []
+    for match in listed:
+        indent, case = len(match[1]), (match[3], match[4])
+        above = [one for one in above if one[0] < indent]
+        for _, dependent in above:
+            needs.setdefault(dependent, set()).add(case)
+        above.append((indent, case))
+    return needs
 
 
 def _stamp_now() -> str:

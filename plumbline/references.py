@@ -40,6 +40,11 @@ KINDS_OF_FILE = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline':
 _STANDING = ('elsewhere', 'published', 'session', 'baseline')  # from weakest to strongest
 
 
+def options_of_mode(mode: str) -> list[str]:
+    """Return ReFrame's options for a mode: it runs the checks with its name as tag, which state their trials in it."""
+    return [f'--tag={mode}', f'--session-extras=plumbline_mode={mode}', f'--setvar=mode={mode}']
+
+
 @dataclass(frozen=True)
 class Reference:
     """What a series should be. `mean` and `std` in the unit of `quantity`.

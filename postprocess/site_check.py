@@ -219,6 +219,8 @@ def _lacks(site: Site) -> Iterator[str]:
         ):  # fmt: skip
             if partition.processor and not is_there:
                 yield f'{site.name}: partition {partition.name} has no {key}: {costs}'
+        if not partition.environs:
+            yield f'{site.name}: partition {partition.name} has no environs: it has no case'
         featureless = partition.environs and not any(site.environs[name].features for name in partition.environs)
         if featureless:
             yield f'{site.name}: no environ of partition {partition.name} has features: it has no case of this suite'

@@ -32,7 +32,7 @@ from plumbline import job_variables, settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.files import keep_others_from_writing  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
-from plumbline.references import MODES  # noqa: E402
+from plumbline.references import MODES, options_of_mode  # noqa: E402
 from plumbline.site.schedulers import scheduler  # noqa: E402
 from plumbline.site.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings import schedulers  # noqa: E402
@@ -120,11 +120,7 @@ _PERFLOG_COLUMNS = '|'.join(
 site_configuration = {
     'systems': [_system(site) for site in _SITES],
     'environments': [environment for site in _SITES for environment in site.reframe_environments()],
-    # Each mode runs the checks tagged with its name, which state their trials in it
-    'modes': [
-        {'name': mode, 'options': [f'--tag={mode}', f'--session-extras=plumbline_mode={mode}', f'-S mode={mode}']}
-        for mode in MODES
-    ],
+    'modes': [{'name': mode, 'options': options_of_mode(mode)} for mode in MODES],
     'general': [
         {
             'check_search_path': [str(ROOT / 'checks')],

@@ -50,8 +50,8 @@ class Benchmark(Selected, Recorded, Bounded, Budgeted, rfm.RunOnlyRegressionTest
     last_run = variable(str, value='not yet', loggable=True)
     #: quick, nightly or acceptance: the mode whose number of trials counts.
     mode = variable(str, type(None), value=None)
-    #: Trials in the job: a number, or by mode.
-    trials: Any = variable(int, typ.Dict[str, int], value=USUAL_TRIALS, loggable=True)
+    #: Trials in the job: a number, or by mode. As a text, which `-S` sets, it is checked beside the mode.
+    trials: Any = variable(typ.Dict[str, int], str, int, value=USUAL_TRIALS, loggable=True)
     #: Whether the launcher starts the program; otherwise it runs as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     #: Variables of the job. Set after init: if the class has a value, ReFrame searches the call stack twice for each

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import run_after
@@ -14,6 +15,7 @@ from checks.core import budget, own_configuration
 from checks.core.job import again, node_sweep
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from plumbline.record import EXPERIMENTAL, OWN_CONFIGURATION
+from plumbline.references import MODES
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
 
@@ -21,17 +23,28 @@ from plumbline.stacks.manifest import Installed
 class Selected(rfm.RegressionTestPlugin):
     """The part of a check that chooses its systems and environs, and learns what it runs on."""
 
+    trials: Any
+
     def supports(self, topology: Topology) -> bool:
         """Return True if this case makes sense on such a node; otherwise the case is not listed."""
         return True
+
+    def trials_of_mode(self) -> int:
+        """Return the number of trials. End ReFrame if `-S` set none: on an error it leaves out the check and passes."""
+        mode = self.mode or 'quick'
+        if mode not in MODES:
+            raise SystemExit(f'ERROR: mode={mode}: expected one of {", ".join(MODES)}')
+        trials = self.trials.get(mode, 0) if isinstance(self.trials, dict) else self.trials
+        if not str(trials).isdecimal() or int(trials) < 1:
+            raise SystemExit(f'ERROR: {type(self).__name__}: trials={self.trials}: expected a number of at least 1')
+        return int(trials)
 
     @run_after('init', always_last=True)
     def select(self):
         """Choose systems and environs after the check's own hooks, which may set `valid_prog_environs`."""
         experimental = {EXPERIMENTAL} if self.last_run.startswith('not yet') else set()
         self.tags = self.tags | {Path(self.prefix).name} | experimental
-        if isinstance(self.trials, dict):
-            self.trials = self.trials[self.mode or 'quick']
+        self.trials = self.trials_of_mode()
         self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
         self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]

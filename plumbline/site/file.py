@@ -11,7 +11,7 @@ from typing import Any
 from plumbline.errors import SiteError, did_you_mean, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
-from plumbline.machine.node import gpus_in, number_of_gpus
+from plumbline.machine.node import cores_of, gpus_in, number_of_gpus
 from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.paths import SCHEMAS
 from plumbline.site.schedulers import launched_by, scheduler
@@ -187,6 +187,16 @@ def _of_cores(processor: dict[str, Any]) -> Iterator[Fault]:
         yield ['num_numa_domains'], f'expected the same cores in each domain; found {domains} domains of {cores} cores'
 
 
+def _of_reserved_cores(processor: dict[str, Any]) -> Iterator[Fault]:
+    reserved = processor.get('reserved_cores', [])
+    cores = [core[0] for core in cores_of(processor)] if reserved else []
+    for index, number in enumerate(reserved):
+        if number not in cores:
+            yield ['reserved_cores', index], f'expected the first hardware thread of a core of the node; found {number}'
+    if cores and {*cores} <= {*reserved}:
+        yield ['reserved_cores'], f'leaves no core of the {len(cores)} to the jobs'
+
+
 def _number_of_domains(processor: dict[str, Any]) -> int:
     if 'topology' in processor:
         return len(processor['topology'].get('numa_nodes', ())) or 1
@@ -303,7 +313,7 @@ def _of_tolerance(entry: dict[str, Any]) -> Iterator[Fault]:
             yield [*path, 'floor'], f'expected at most the cap, {cap:g}; found {floor:g}'
 
 
-_OF_PROCESSOR = (_of_arch, _of_cores, _of_sockets, _of_caches, _of_domains)
+_OF_PROCESSOR = (_of_arch, _of_cores, _of_reserved_cores, _of_sockets, _of_caches, _of_domains)
 _OF_PARTITION = (
     _of_launcher, _of_power_cap, _of_network, _of_devices, _of_near, _of_expects, _of_link_classes,
 )  # fmt: skip

@@ -55,7 +55,7 @@ def sites(
         following = ''
         if site and not wrong and not (cases or jobs):
             following = f'plumbline sites {site} --cases'
-        elif site and not wrong and site not in Store(results_directory()).sites():
+        elif site and not wrong and checked[0].cases != 0 and site not in Store(results_directory()).sites():
             following = f'ci/nightly --site {site}'
         typer.echo(views.outcome(checked) + (f'; next: {following}' if following else ''))
         raise typer.Exit(2 if wrong else 0)

@@ -106,7 +106,7 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         doubts = read_doubts(store, sessions, {})
         if len({night for night, _ in doubts}) == len(sessions):
             busy = f'there is no baseline yet, and {count(digest.comparison.busy, "case")} ran on busy nodes'
-            return f'{busy}: run `ci/nightly` again while they are quiet; then {propose}'
+            return f'{busy}: measure again while they are quiet; then {propose}'
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
     if digest.comparison.hints:
         return digest.comparison.hints[0]

@@ -27,7 +27,8 @@ class Unfinished(NamedTuple):
         began = f'{self.started:%Y-%m-%d %H:%M} UTC'
         if self.runs:
             return f'a session of {began} measures now; {cases} have ended'
-        return f'the session of {began} ended after {cases}: `ci/nightly` goes on with it or stores it'
+        follows = 'the same command goes on with it, another `ci/nightly` stores it'
+        return f'the session of {began} ended after {cases}: {follows}'
 
 
 def unfinished(results: Path, site: str) -> Unfinished | None:

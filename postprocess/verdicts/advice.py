@@ -66,8 +66,8 @@ def hints(
         return [f'There is no baseline yet, and {but}: {again}']
     if measured and not judged and busy:
         return [
-            f'{_not_judged(measured)}, and {count(busy, "case")} ran on busy nodes: run `ci/nightly` again while they '
-            f'are quiet, then {command("record propose")}.'
+            f'{_not_judged(measured)}, and {count(busy, "case")} ran on busy nodes: measure again while they are '
+            f'quiet, then {command("record propose")}.'
         ]
     if measured and not judged:
         return [

@@ -2,7 +2,9 @@
 """The base class of all checks, without a job: selection, peaks, references and what ends a case."""
 
 import os
+import re
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -185,6 +187,22 @@ def test_what_is_selected_and_how_often_it_runs(case_on, monkeypatch, fields, tr
     case.select()
     assert (case.trials, case.trials_of_case, case.trial_seconds, case.tags) == (trials, trials, seconds, tags)
     assert case.valid_systems == ['box:cpu']
+
+
+@each_row(
+    'fields, fault',
+    [
+        ({'mode': 'fast'}, 'ERROR: mode=fast: expected one of quick, nightly, acceptance'),
+        ({'trials': 'abc'}, 'ERROR: HPCC: trials=abc: expected a number of at least 1'),
+        ({'trials': '-1'}, 'trials=-1: expected'), ({'trials': 0}, 'trials=0: expected'),
+        ({'trials': {'quick': 3}, 'mode': 'nightly'}, "trials={'quick': 3}: expected"), ({'trials': '2'}, ''),
+    ],
+)  # fmt: skip
+def test_a_mode_or_a_number_of_trials_that_is_none_ends_reframe(case_on, fields, fault):
+    """An exception would not: ReFrame leaves out the check that raised it, and passes."""
+    case = case_on('HPCC', TWO, **{'mode': None} | fields)
+    with pytest.raises(SystemExit, match=re.escape(fault)) if fault else nullcontext():
+        assert case.trials_of_mode() == 2
 
 
 def test_seconds_and_time_limit_of_trials(case_on, monkeypatch, tmp_path):

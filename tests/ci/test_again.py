@@ -7,6 +7,8 @@ import re
 import pytest
 from rows import each_row
 
+from plumbline.references import options_of_mode
+
 CASE = re.compile(r'^- Demo .*?/(\w+) @(\S+)$', re.MULTILINE)
 
 
@@ -54,6 +56,11 @@ def test_only_the_chosen_cases_are_left_of_any_selection(demo, options, generate
     assert len(every) == number
     name, place = max(every)
     assert listed(demo, *options, **choose(demo, [(name, place)], generated)) == {(name, place)}
+
+
+def test_an_environ_is_the_only_one_also_with_a_mode(demo):
+    environs = {place.rpartition('+')[2] for _, place in listed(demo, '-p', 'other', *options_of_mode('quick'))}
+    assert environs == {'other'}
 
 
 def test_one_case_of_a_partition_and_one_of_another_run_once_each_with_the_trials_that_are_left(demo):

@@ -115,13 +115,29 @@ def world(monkeypatch, tmp_path):
     'words, wrong',
     [
         (['--minutes=0'], 'found 0'), (['--minutes=inf'], 'found inf'), (['--minutes=nan'], 'found nan'),
-        (['--nodes=2'], 'needs --minutes'),
+        (['--nodes=2'], 'needs --minutes'), (['--keep-days=-1'], '--keep-days: expected 0 or more, found -1'),
+        (['--evidence=-0.5'], '--evidence: expected 0 or more, found -0.5'), (['--evidence=nan'], 'found nan'),
     ],
 )  # fmt: skip
-def test_minutes_are_a_number_above_nothing_and_nodes_go_with_them(words, wrong, capsys):
+def test_numbers_of_options_have_a_least_and_nodes_go_with_minutes(words, wrong, capsys):
     with pytest.raises(SystemExit):
         parse(words)
     assert wrong in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'option', ['--publish={}/file', '--artifacts={}/file', '--prometheus={}/none/x', '--prometheus={}']
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_night(option, tmp_path, capsys):
+    (tmp_path / 'file').touch()
+    with pytest.raises(SystemExit):
+        parse([option.format(tmp_path)])
+    assert f'{option.partition("=")[0]}: expected a f' in capsys.readouterr().err and not (tmp_path / 'no').exists()
+
+
+def test_artifacts_where_no_folder_can_be_made_are_a_usage_error(world, capsys):
+    assert world.night('--artifacts=/proc/nothing/x') == 2 and world.ran == []
+    assert '--artifacts: /proc/nothing/x: No such file' in capsys.readouterr().err
 
 
 # The whole command
@@ -269,6 +285,37 @@ def test_a_killed_night_is_resumed_with_the_cases_that_are_left(world, capsys):
     assert 'resumes the session of killed: 1 of them are done' in capsys.readouterr().out
 
 
+def depends(world):
+    """Let b depend on a."""
+    listed = '- b /bb @s:p+e\n    ^a /aa @s:p+e\nConcretized 2 test case(s)\n'
+    (world.reframe.folder / 'listed').write_text(listed)
+
+
+@pytest.mark.parametrize('words', [[], ['--no-retry']])
+def test_a_killed_night_runs_what_a_case_that_is_left_depends_on_once_more(words, world):
+    depends(world)
+    world.killed(case('a', 'fail'))
+    world.reframe.reports(case('a'), case('b'))
+    assert world.night(*words) == 0
+    assert [cases for cases, _ in world.ran] == ['ab']
+    first, again = world.stored[0][0]['runs']
+    assert [(one['display_name'], one['result']) for one in first['testcases']] == [('a', 'fail')]
+    assert [(one['display_name'], one['plumbline_purpose']) for one in again['testcases']] == [
+        ('a', 'rest'), ('b', 'rest'),
+    ]  # fmt: skip
+
+
+def test_a_night_of_minutes_chooses_no_case_whose_dependencies_it_does_not_run(world):
+    depends(world)
+    world.reframe.reports(case('a'))
+    for chosen, ran in (('ab', 'ab'), ('a', 'a')):
+        world.plan_of = {('p', 'e', name) for name in chosen}
+        world.night('--minutes=7', '--nodes=3', '--no-retry')
+        assert world.stored[-1][1] == len(ran)
+    world.plan_of = {('p', 'e', 'b')}
+    assert world.night('--minutes=7', '--nodes=3') == 2
+
+
 def test_a_killed_night_of_minutes_goes_on_with_what_was_chosen_then(world, capsys):
     session = world.killed(case('b'), narrowed_by=('minutes=7',))
     planned.record(session, {('bb', 's:p+e')})
@@ -345,6 +392,13 @@ def test_a_night_without_a_case_says_what_is_missing(words, described, named, ab
     said = capsys.readouterr().err
     assert [name for name in (*named, 'c.py: no module') if name not in said] == [], said
     assert [name for name in absent if name in said] == []
+
+
+def test_a_night_without_an_environ_says_so(world, capsys):
+    world.site_file.write_text(world.site_file.read_text().replace('environs: [e]', 'environs: []'))
+    world.reframe.lists()
+    world.reframe.reports()
+    assert world.night() == 1 and 's: site.yaml gives p no environs: no case exists there' in capsys.readouterr().err
 
 
 def test_a_reframe_that_runs_nothing_and_ends_well_is_no_night(world, capsys):

@@ -149,8 +149,15 @@ def test_no_sweep_begins_without_a_free_node_or_a_case(fleet):
     fleet.reframe.lists()
     with pytest.raises(InputError, match='no case is left'):
         fleet.sweep().run()
-    fleet.free()
+    fleet.free(n1='allocated')
     with pytest.raises(InputError, match='s:p: no node is free'):
+        fleet.sweep().run()
+
+
+def test_a_slurm_that_does_not_answer_is_told_apart_from_nodes_that_are_not_free(fleet):
+    fleet.free()
+    fleet.slurm.runs('sinfo', 'echo "Unable to contact slurm controller" >&2; exit 1')
+    with pytest.raises(InputError, match='s:p: Slurm did not answer, or has no node'):
         fleet.sweep().run()
 
 

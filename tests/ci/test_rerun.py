@@ -163,8 +163,8 @@ def test_reruns_end_after_eight_steps_a_run_that_ran_nothing_and_the_deadline(mo
 class Looks:
     """A session whose further jobs are written down: (part, times, purpose, hashes of the cases)."""
 
-    def __init__(self, monkeypatch, rows=()):
-        self.ran = []
+    def __init__(self, monkeypatch, rows=(), needs=()):
+        self.ran, self.needs = [], dict(needs)
         monkeypatch.setattr(module, 'load_references', lambda site: SimpleNamespace(rows=rows))
 
     def run_again(self, content, wanted, deadline, part, times, *, trials, purpose=''):
@@ -205,6 +205,12 @@ def test_nothing_looks_again_at_what_did_not_measure_or_is_not_judged_or_takes_t
         ran_for(130, 'C', 'long'), ran_for(None, 'D', 'no time'), ran_for(0, 'E', 'at once'),
     ]  # fmt: skip
     assert look(Looks(monkeypatch), *cases) == []
+
+
+def test_what_depends_on_other_cases_is_not_looked_at_again(monkeypatch):
+    needs = {('best', 's:p+e'): {('a', 's:p+e')}}
+    cases = [ran_for(42, 'A', 'a', trials=1), ran_for(1, 'Best', 'best', trials=1)]
+    assert look(Looks(monkeypatch, needs=needs), *cases) == [('-look2', 2, 'look', ['a'])]
 
 
 def test_a_described_site_and_one_with_a_baseline_need_no_look(monkeypatch):

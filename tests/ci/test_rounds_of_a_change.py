@@ -15,6 +15,7 @@ from ci import compare_change as module
 from ci.compare_change import compare_change, loss, parse
 from ci.pairs import PairsOutcome
 from plumbline.errors import InputError
+from plumbline.site.sites import Partition, Site
 
 A, B = ('aa', 's:p+e'), ('bb', 's:p+e')
 NAMES = {A: ('p', 'e', 'a'), B: ('p', 'e', 'b')}
@@ -215,5 +216,15 @@ def test_without_a_case_or_a_report_nothing_is_compared(monkeypatch, tmp_path):
         world.call()
     world.reframe.lists()
     world.results = tmp_path / 'none'
-    with pytest.raises(InputError, match='no case can run here'):
+    with pytest.raises(InputError, match='no case can run here in mode quick'):
         world.call()
+
+
+def test_a_name_that_no_check_has_is_told_with_the_nearest_one(monkeypatch, tmp_path):
+    world = World(monkeypatch, tmp_path)
+    world.reframe.lists()
+    (world.reframe.folder / 'checks').write_text('no list')
+    described = Partition('p', {'scheduler': 'local', 'processor': {'num_cpus': 2}}, ('e',))
+    words = parse(['--before=true', '--after=false', '-n', 'HPC'])
+    with pytest.raises(InputError, match=r'no case can run here .* -n HPC: did you mean HPC'):
+        compare_change(Site('s', '', (), {'p': described}, {}), words, world.results)

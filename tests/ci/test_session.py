@@ -130,6 +130,14 @@ def test_the_run_report_says_what_was_selected(session):
     assert json.loads(CaseSelection('s', 'quick').recorded['plumbline_narrowed_by']) == []
 
 
+@each_row('words', [('-p', 'e'), ('-pe',), ('--prgenv=e',), ('-n', 'A', '--prg', 'e')])
+def test_environs_are_selected_without_the_option_mode_which_would_select_all(words):
+    selection = CaseSelection('s', 'quick', words)
+    options = ['--tag=quick', '--session-extras=plumbline_mode=quick', '--setvar=mode=quick', *words]
+    assert selection.command[-len(options) :] == options and '--mode=quick' not in selection.command
+    assert json.loads(selection.recorded['plumbline_selection'])[0] == 'mode=quick'
+
+
 def test_reframe_gets_selection_report_stage_and_journal(session, reframe):
     words, variables = run(session, reframe)
     assert [word for word in words if word.startswith('-c')], 'no check file'
@@ -280,6 +288,37 @@ def test_the_cases_are_listed_with_their_budgets_and_what_was_left_out(listing, 
     assert cases == {('1a2b', 's:p+e'): 'STREAM %x=1', ('3c', 's:q+e'): 'Needed'}
     assert problems == ['b.py: is not valid Python', 'ReFrame: skipping test file c.py: no module']
     assert '-cchecks/a.py' in (reframe.folder / 'listing').read_text() and selection.budgets == {'1a2b': 60.0}
+    assert selection.needs == {('1a2b', 's:p+e'): {('3c', 's:q+e')}}
+
+
+def test_a_listing_with_a_variable_that_no_check_has_is_refused(listing):
+    listing('- A /a @s:p+e\nConcretized 1 test case(s)\n', "test 'A': the following variables were not set: 'x'\n")
+    with pytest.raises(InputError, match='-S x=1: no selected check has'):
+        CaseSelection('s', 'quick', ('-S', 'x=1')).list_cases()
+
+
+def test_a_case_needs_what_stands_below_it_also_indirectly(listing):
+    listing(
+        '- A /a @s:p+e\n    ^B %x=1 /b @s:p+e\n      ^C /c @s:p+e\n    ^D /d @s:p+e\n- E /e @s:p+e\n'
+        '- F /f @s:p+e\n    ^C /c @s:p+e\nConcretized 6 test case(s)\n',
+    )  # fmt: skip
+    selection = CaseSelection('s', 'quick')
+    selection.list_cases()
+    needs = {dependent[0]: sorted(name for name, _ in needed) for dependent, needed in selection.needs.items()}
+    assert needs == {'a': ['b', 'c', 'd'], 'b': ['c'], 'f': ['c']}
+
+
+def test_a_case_runs_again_with_what_it_depends_on_which_is_told_apart(session, reframe):
+    content = {'runs': [{'testcases': [case('a'), case('b'), case('c', 'fail')]}]}
+    needed, wanted = ('hash-a', 's:p+e'), ('hash-c', 's:p+e')
+    session.needs = {wanted: {needed}}
+    reframe.reports(case('a'), case('b', 'skip'), case('c'))
+    assert session.run_again(content, {wanted: ['--nodelist=n1']}, time.monotonic() + 60, '-retry', purpose='look')
+    assert json.loads(reframe.runs[0][: reframe.runs[0].index('}}') + 2] + '}')['cases'] == {
+        'hash-a': {'s:p+e': ['--nodelist=n1']}, 'hash-c': {'s:p+e': ['--nodelist=n1']},
+    }  # fmt: skip
+    added = [(one['display_name'], one['plumbline_purpose']) for one in content['runs'][1]['testcases']]
+    assert added == [('a', 'rest'), ('c', 'look')]
 
 
 @each_row(
@@ -440,6 +479,7 @@ def test_how_a_process_ended(command, code, why, session):
 
 
 @each_row('lines, found', [
+    (["skipping test 'X': type error"] * 2, 1),
     (['skipping test file x: y'], 1), (['WARNING: failed to save the report: z'], 1), (['failed to open a file'], 0),
     (['cp: No space left on device'], 1), (['run session stopped: SIGINT'], 1), (['all ok'], 0),
     (['skipping evaluation of performance variable a: b', 'other', 'failed to write results: c'], 2),

@@ -204,7 +204,7 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     said = before + said
     assert running.returncode == 130, said
     assert re.search(r'mode nightly: 4 cases, about \d+ s', said), said
-    assert said.splitlines()[-1] == 'plumbline: ended by you after 1 of 4 cases; `ci/nightly` goes on', said
+    assert said.splitlines()[-1] == 'plumbline: ended by you after 1 of 4 cases; the same command goes on', said
     (left,) = (line for line in said.splitlines() if 'not run to the end' in line)
     assert left.endswith(': Demo %size=b, Demo %size=c, Demo %size=d')
     for word in ('incident', 'FAILED', 'aborted', 'Traceback', 'Keyboard'):
@@ -222,6 +222,50 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
         assert found['counts'] == {'no_reference': 2} and found['problems'] == found['incidents'] == [], found
     assert after.returncode == 0, after.stdout + after.stderr
     assert json.loads(demo.plumbline('incidents', '--format', 'json').stdout) == []
+
+
+BEST = """
+
+@rfm.simple_test
+class Best(Benchmark):
+    \"\"\"The sum of both sizes.\"\"\"
+
+    valid_prog_environs = ['+demo']
+    tags = {'nightly'}
+    local = True
+    executable = 'true'
+    metrics = [Metric('sum', 'GB/s', 'higher')]
+
+    @run_after('init')
+    def depend(self):
+        self.parts = [Demo.variant_name(number) for number in Demo.get_variant_nums()]
+        for name in self.parts:
+            self.depends_on(name)
+
+    @run_before('run')
+    def assemble_job(self):
+        self.trials = 0
+
+    def derive(self, record):
+        parts = [next(self.getdep(name).result.series())[2].samples for name in self.parts]
+        record.metrics['sum'].series[0].samples = [(1, '', sum(one[0][2] for one in parts))]
+"""
+
+
+def test_a_case_that_depends_on_one_that_failed_runs_again_with_all_that_it_depends_on(demo, tmp_path):
+    """Of two sizes, which run one after the other, the first fails once."""
+    path = demo.root / 'checks/demo.py'
+    text = path.read_text().replace("(['small'],", "(['small', 'large'],")
+    path.write_text(text + BEST)
+    demo.program(f'[ -e {tmp_path}/ran ] || {{ touch {tmp_path}/ran; exit 1; }}; {GOOD_NIGHT}')
+    night = demo.nightly('-S', 'Demo.trials=1')
+    assert 'runs 2 failed cases once more' in night.stdout, night.stdout + night.stderr
+    first, again = json.loads(first_report(demo))['runs'][:2]
+    for run, results, purposes in ((first, ['fail', 'fail_deps', 'pass'], ['']), (again, ['pass'] * 3, ['rest'])):
+        cases = [one for one in run['testcases'] if not one['fixture']]
+        assert sorted(one['result'] for one in cases) == results
+        assert sorted({one.get('plumbline_purpose', '') for one in cases}) == purposes
+    assert '5 no reference' in night.stdout, 'the sum was not measured'
 
 
 def first_report(demo) -> str:

@@ -112,6 +112,9 @@ MISTAKES = [
     ('num_sockets: 2', 'num_sockets: 2, num_numa_domains: 10', 'partitions.1.processor.num_numa_domains',
      'found 10 domains of 64 cores'),
     ('num_cpus: 128', 'num_cpus: 127', f'{GPU}.processor.num_cpus', 'a multiple of num_cpus_per_core, 2'),
+    ('[0, 8, 16]', '[0, 8, 64]', f'{GPU}.processor.reserved_cores.2', 'expected the first hardware thread of a core'),
+    ('num_sockets: 2}', 'num_sockets: 2, reserved_cores: [' + ', '.join(map(str, range(64))) + ']}',
+     'partitions.1.processor.reserved_cores', 'leaves no core of the 64'),
     ('MiB, num_cpus: 16', 'MiB, num_cpus: 7', f'{GPU}.processor.caches.L3.num_cpus', 'a divisor of num_cpus'),
     ('L1: {size: 32 KiB', 'L1: {size: 32 MiB', f'{GPU}.processor.caches.L1.size', '4 KiB to 1 MiB; found'),
     # the GPUs

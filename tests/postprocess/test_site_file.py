@@ -129,6 +129,17 @@ def test_what_may_be_meant_is_noted(check, change):
     assert not any(NOTED[change] in line for line in check(HERON)[1])
 
 
+def test_a_partition_without_environs_is_noted_and_no_night_follows(check, work, monkeypatch):
+    other = '  - {name: other, scheduler: slurm, launcher: srun, environs: [cuda]}\nenvironments:'
+    code, said = check(changed(
+        'environs: [cuda] > environs: []', f'environments: > {other}', 'babelstream-cuda, osu, hpcc > hpcc',
+    ))  # fmt: skip
+    assert code == 0 and any('partition gpu has no environs: it has no case' in line for line in said)
+    monkeypatch.setattr(site_check, 'find_reframe', lambda: 'reframe')
+    answer = work.run('sites', 'cluster', '--cases')
+    assert answer.stdout.splitlines()[-1] == 'ok: 0 cases, 0 references' and answer.exit_code == 0
+
+
 def test_cores_by_the_name_of_the_processor(check):
     (said,) = check(changed('arch: zen3 > model: AMD EPYC 7763 64-Core Processor', 'num_cpus: 256 > num_cpus: 128',
                             '      flops_dp: 7.168 TFlop/s\n > '))[1]  # fmt: skip

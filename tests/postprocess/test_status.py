@@ -52,7 +52,10 @@ def test_the_first_week_always_says_what_to_do_next(work):
 def test_busy_sessions_are_no_baseline_and_need_a_look(work):
     busy = {'load_beside': '3.20'}
     night(work, 0, provenance=busy)
-    assert '1 case ran on busy nodes: run `ci/nightly` again' in status(work)['next']
+    assert (
+        '1 case ran on busy nodes: measure again while they are quiet; then `plumbline record propose'
+        in status(work)['next']
+    )
     night(work, 1)
     assert 'if the machine is as it should be' in status(work)['next']
     night(work, 2)
@@ -146,7 +149,7 @@ def test_a_session_that_runs_or_was_killed_is_told(work):
         assert 'measures now' in found['now'] and '2 of 3 cases' in found['now']
         assert 'next' not in found, 'it is measured for the first time already'
     found = status(work, code=1)
-    assert 'ended after 2 of 3 cases: `ci/nightly`' in found['now']
+    assert 'ended after 2 of 3 cases: the same command goes on' in found['now']
     night(work, 0)
     assert {'now', 'next', 'session'} <= set(status(work, code=1))
     path = work.results / 'nightly-unfinished.json'

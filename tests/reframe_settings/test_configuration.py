@@ -127,7 +127,7 @@ def test_reframe_writes_below_the_results_and_runs_the_cases_of_a_mode(shown):
     ((general,), (log,)) = found['general'], found['logging']
     assert general['report_file'] == f'{results}/reports/{{sessionid}}.json' and general['trap_job_errors']
     assert [mode['options'] for mode in found['modes'] if mode['name'] == 'quick'] == [
-        ['--tag=quick', '--session-extras=plumbline_mode=quick', '-S mode=quick']
+        ['--tag=quick', '--session-extras=plumbline_mode=quick', '--setvar=mode=quick']
     ]
     (perflog,) = log['handlers_perflog']
     assert (perflog['append'], perflog['locking_enable'], perflog['basedir']) == (True, True, f'{results}/perflogs')

@@ -195,7 +195,8 @@ def test_a_node_that_hangs_costs_the_others_nothing(fleet):
     assert re.search('cancelled .* while demo ran .*; the time of the allocation was used up', said[first, 'n5']), said
     states = {(case['fault'], *case['job_nodelist']): case['record']['job']['state'] for case in cases}
     assert states == {
-        (first, 'n5'): 'CANCELLED', (first, 'n6'): 'COMPLETED', (second, 'n5'): 'CANCELLED', (second, 'n6'): 'CANCELLED',
+        (first, 'n5'): 'CANCELLED', (first, 'n6'): 'COMPLETED',
+        (second, 'n5'): 'CANCELLED', (second, 'n6'): 'CANCELLED',
     }  # fmt: skip
     assert all('the time of the allocation was used up' in said[second, node] for node in ('n5', 'n6')), said
     assert fleet.queue() == ''

@@ -12,7 +12,7 @@ from typing import Literal
 
 from plumbline.errors import InputError, SiteError
 from postprocess.history.drain import to_drain, write_drain
-from postprocess.history.findings import findings_of
+from postprocess.history.findings import findings_of, never_judged
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, new_changes, trend
 from postprocess.history.verdicts import verdicts_of
@@ -20,11 +20,9 @@ from postprocess.history.weather import below
 from postprocess.incidents import FAILING, State, ledger
 from postprocess.incidents.known import Known, in_order
 from postprocess.incidents.recheck import rechecks
-from postprocess.incidents.words import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, percent
 from postprocess.verdicts.advice import few_judged
-from postprocess.verdicts.baseline_files import read_baseline
 from postprocess.verdicts.proposals import remember
 from postprocess.verdicts.verdict import Comparison
 
@@ -36,8 +34,8 @@ class Digest:
     """The outcome of a session of the store in `results`.
 
     `known`: the open incidents of the ledger and those that the session closed, the most urgent first. `absent`: nodes
-    that were measured in recent sessions, but not in this one, though others were. `unjudged`: sessions of which nobody
-    knows what they show. `to_drain`: node -> why it might be drained; `drain`: the file that proposes it.
+    that were measured in recent sessions, but not in this one, though others were. `unjudged`: a sentence on sessions
+    of which nobody knows what they show. `to_drain`: node -> why it might be drained; `drain`: the file with it.
     `faults`: why a part could not be made, one sentence each. `strict`: True if an incident that heals fails it, too.
     `add_history` fills the other fields, over `sessions`: `before`, node -> earlier days on which it stood out;
     `trend`: None if it could not be made; `new`: changes for the worse that were not yet known after the session
@@ -48,7 +46,7 @@ class Digest:
     results: Path = field(default=Path(), compare=False)
     known: list[Known] = field(default_factory=list)
     absent: Sequence[str] = ()
-    unjudged: Sequence[Session] = ()
+    unjudged: str = ''
     to_drain: dict[str, str] = field(default_factory=dict)
     drain: Path | None = None
     faults: list[str] = field(default_factory=list)
@@ -101,15 +99,9 @@ class Digest:
             *([f'{count(suspected, "incident")} suspected'] if suspected else []),
             *([f'{count(len(self.absent), "node")} not measured'] if self.absent else []),
             *([f'{count(self.comparison.busy, "case")} ran on busy nodes'] if self.comparison.busy else []),
-            *self._not_judged(),
+            *([self.unjudged] if self.unjudged else []),
             *self.faults,
         ]
-
-    def _not_judged(self) -> Iterator[str]:
-        """Yield how many sessions nobody judged, with the command that judges the first of them."""
-        for first in self.unjudged[:1]:
-            command = with_options(f'plumbline compare {first.short_name}', self.results, first.site)
-            yield f'{count(len(self.unjudged), "session")} never judged: `{command}`'
 
     @property
     def word(self) -> Literal['FAILED', 'NEEDS A LOOK', 'OK']:
@@ -200,9 +192,7 @@ def judge(
         outcome.comparison = replace(outcome.comparison, again=(*more, *outcome.comparison.again))
     shown = [one for one in known if not one.closed or session.session in one.seen]
     outcome.known, outcome.absent = in_order(shown, outcome.day), found.facts.absent
-    if newest and (unjudged := book.unjudged):  # what a baseline was recorded from, a person has seen
-        recorded = {name for row in read_baseline(session.site, root) for name in row.sessions}
-        outcome.unjudged = [one for one in unjudged if one.short_name not in recorded]
+    outcome.unjudged = never_judged(book, root) if newest else ''
     outcome.to_drain = to_drain(outcome.known, session, store.history(session)[:-1])
     try:
         outcome.drain = write_drain(session, outcome.to_drain, results) if newest else None

@@ -21,7 +21,9 @@ from postprocess.incidents.rows import TABLE, facts_from_json, facts_to_json, fr
 from postprocess.incidents.shown import shown_by
 from postprocess.results import judged
 from postprocess.results.store import Session, Store
+from postprocess.text import count
 from postprocess.verdicts import stored
+from postprocess.verdicts.baseline_files import read_baseline, retired
 from postprocess.verdicts.verdict import Comparison
 
 
@@ -39,7 +41,7 @@ def findings_of(
     known = None if anew else judged.read(store, TABLE, session, state, partial(from_row, session))
     if known:
         return Night(session, known[1], facts_from_json(known[0]))
-    found = shown_by(comparison.with_stand_ins, store, ledger, before, root)
+    found = shown_by(comparison.with_stand_ins, ledger, before, retired(session.site, root), root)
     told = ledger.facts_of(session)
     late = not newest and (told is None or told.runs != session.runs)
     if keep and (newest or late):
@@ -74,6 +76,20 @@ def judge_all(store: Store, table: str, sessions: Sequence[Session], root: Path 
                 findings_of(store, ledger, verdicts_of(store, session, root), root, newest)
         elif not are_stored(store, session, root, ledger_of_site):
             verdicts_of(store, session, root, ledger=ledger_of_site)
+
+
+def never_judged(ledger: Ledger, root: Path | None = None) -> str:
+    """Return a sentence on the sessions that nobody judged, with the command that judges the first; empty without any.
+
+    What a baseline was recorded from, a person has seen.
+    """
+    if not (unjudged := ledger.unjudged):
+        return ''
+    recorded = {name for row in read_baseline(ledger.site, root) for name in row.sessions}
+    if not (left := [one for one in unjudged if one.short_name not in recorded]):
+        return ''
+    command = ledger.store.command(f'compare {left[0].short_name}', ledger.site, root)
+    return f'{count(len(left), "session")} never judged: {command}'
 
 
 def _write(store: Store, found: Night, state: str) -> None:

@@ -4,34 +4,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from statistics import median
 
-from plumbline.limits import tolerance_for
 from plumbline.paths import site_folder
-from plumbline.references import Reference
 from plumbline.site.sites import UNDESCRIBED, load_site
 from postprocess.history import kept
 from postprocess.history.digest import Digest, judge
 from postprocess.history.kept import Standing
+from postprocess.history.narrower import narrower
 from postprocess.incidents import FAILING, STATES
-from postprocess.incidents.ledger import accused
 from postprocess.incidents.words import with_options
-from postprocess.results.store import Session, Store
+from postprocess.results.store import Store
 from postprocess.text import count
-from postprocess.verdicts.advice import narrowing, sessions_of
-from postprocess.verdicts.baseline import NEWEST
+from postprocess.verdicts.advice import sessions_of
 from postprocess.verdicts.baseline_files import read_baseline
 from postprocess.verdicts.candidates import read_doubts
-from postprocess.verdicts.policy import site_policy
-
-_JOBS = """
-    SELECT "partition", environ, "check", params, metric, dims, list((night, case_id)) AS jobs
-    FROM first_jobs GROUP BY ALL
-"""
 
 
 def standing(store: Store, name: str, root: Path | None = None, outcome: Digest | None = None) -> Standing:
@@ -110,31 +98,6 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
     if digest.comparison.hints:
         return digest.comparison.hints[0]
-    policy = site_policy(digest.comparison.session, root)
-    recorded, wanted = narrowing([(row, tolerance_for(policy, row.id, **row.stated)) for row in rows])
     if digest.word == 'NEEDS A LOOK':
         return f'{"; ".join(digest.doubts)}: {store.command("compare --summary", site, root)}'
-    if wanted is None:
-        return 'the limits are as narrow as they get; nothing to do'
-    available = min(recorded + _since(store, store.sessions(site), rows), wanted)
-    words = f'{available} of {count(wanted, "session")} for narrow limits'
-    return f'{words}; nothing to do' if available < wanted else f'{words}: {propose}'
-
-
-def _since(store: Store, sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
-    """Return the median number of complete sessions, after the last one behind a baseline, that can join its rows.
-
-    Of a session can join what it measured in jobs without doubt.
-    """
-    behind = frozenset().union(*(row.sessions for row in rows))
-    day = max(row.recorded_at for row in rows)
-    last = max((session.started for session in sessions if session.short_name in behind), default=None)
-    if last is None:  # the baseline was recorded in another store, or written by hand
-        last = datetime.fromisoformat(f'{day}T23:59:59') if day else datetime.min
-    later = [session for session in sessions if session.started > last and not session.narrowed_by][-NEWEST:]
-    doubts = read_doubts(store, later, accused(store.folder.parent, later, epoch='')) if later else {}
-    nights = {
-        measured['id']: {night for night, case_id in measured['jobs'] if (night, case_id) not in doubts}
-        for measured in store.select(_JOBS, later)
-    }
-    return round(median(len(nights.get(row.id, ())) for row in rows))
+    return narrower(store, digest.comparison.session, rows, propose, root)

@@ -278,15 +278,15 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     """Return the sessions that incidents make doubtful: session -> node (or case, if without nodes) -> incident.
 
     An incident makes all sessions doubtful from its first bad one until it healed. An `epoch`, a planned change of the
-    machine, explains the incidents of no node of its own that `sessions` told first, or that began with the change of
-    this name.
+    machine, explains the incidents that `sessions` told first, or that began with the change of this name, but for the
+    losses of single nodes.
     """
     own = {session.session for session in sessions}
 
     def is_explained(one: Known) -> bool:
         """Return True if the epoch explains an incident."""
         began_with_it = one.first in own or (one.incident.is_of_a_change and epoch in one.incident.changed)
-        return bool(epoch) and began_with_it and not one.incident.own_nodes
+        return bool(epoch) and began_with_it and not (one.incident.sort == 'loss' and one.incident.own_nodes)
 
     known = [one for site in {session.site for session in sessions} for one in read_ledger(results, site)]
     return accused_by([one for one in known if not is_explained(one)], sessions)

@@ -3,32 +3,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
+from plumbline.identity import SeriesId
 from plumbline.site.locations import locations
-from postprocess.incidents.absent import absent
 from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
-from postprocess.incidents.boots import booted
 from postprocess.incidents.draft import JudgedSession
 from postprocess.incidents.failures import failures
 from postprocess.incidents.fold import Folded, Night, NightFacts, told_as
 from postprocess.incidents.healing import looks_at
 from postprocess.incidents.ledger import Ledger
 from postprocess.incidents.losses import losses
+from postprocess.incidents.nodes import absent, booted
 from postprocess.incidents.part import begun
 from postprocess.incidents.problems import add_problems
-from postprocess.results.store import Store
-from postprocess.verdicts.baseline_files import retired
 from postprocess.verdicts.verdict import Comparison
 
 
-def shown_by(comparison: Comparison, store: Store, ledger: Ledger, before: Folded, root: Path | None) -> Night:
-    """Return what a session shows, judged with what stands in for baselines; `before`: the incidents before it."""
-    session, fault = comparison.session, comparison.fault
+def shown_by(
+    comparison: Comparison, ledger: Ledger, before: Folded, retired: Set[SeriesId], root: Path | None
+) -> Night:  # fmt: skip
+    """Return what a session shows, judged with what stands in for baselines.
+
+    `before`: the incidents before it. `retired`: see `looks_at`.
+    """
+    session, fault, store = comparison.session, comparison.fault, ledger.store
     sessions, cases = store.history(session), store.cases(session)
     places: dict[str, set[str]] = {}
     try:
@@ -50,7 +54,7 @@ def shown_by(comparison: Comparison, store: Store, ledger: Ledger, before: Folde
     # an incident that was split or merged after this session had its form of today and another one
     then = ledger.before(session, noted_later=False)
     parts = {part.key: part for state in (before, then) for part in state.parts}
-    looks = looks_at(parts.values(), comparison, cases, incidents, retired(session.site, root))
+    looks = looks_at(parts.values(), comparison, cases, incidents, retired)
     was = ledger.facts_of(session) or NightFacts()
     facts = NightFacts(
         session.runs, looks, was.ids, absent(store, sessions, cases), fault, booted(cases, session, sessions[:-1])

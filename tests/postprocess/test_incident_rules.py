@@ -21,7 +21,6 @@ from postprocess.incidents import (
     accused,
     alike,
     background,
-    boots,
     corrections,
     failures,
     fold,
@@ -29,6 +28,7 @@ from postprocess.incidents import (
     ledger,
     levels,
     losses,
+    nodes,
     problems,
     recheck,
     splits,
@@ -177,10 +177,10 @@ def test_a_loss_of_no_node_is_over_where_half_of_its_series_are_well():
 def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy():
     part = part_of(without=(Selection(metric='triad'),))
     assert healing.seen_again(part, stub(verdicts=[verdict('ok')]), []) == (set(), set())
-    for nodes, healthy in ((('n1', 'n2'), {'n1', 'n2'}), ((), {''})):
-        of = part_of(incident('session', (), nodes))
+    for names, healthy in ((('n1', 'n2'), {'n1', 'n2'}), ((), {''})):
+        of = part_of(incident('session', (), names))
         assert healing.seen_again(of, stub(verdicts=[]), []) == (set(), healthy)
-        hardware = part_of(incident('session', nodes=nodes))
+        hardware = part_of(incident('session', nodes=names))
         assert healing.seen_again(hardware, stub(verdicts=[]), [case(nodes=('n1',))]) == (set(), healthy - {'n2'})
         for other in (case(nodes=('n1',), fixture=True), case(nodes=('n1',), partition='gpu')):
             assert healing.seen_again(hardware, stub(verdicts=[]), [other]) == (set(), set())
@@ -629,8 +629,8 @@ def test_what_booted_since_the_session_before_is_known_of_first_nodes_by_their_p
         ran('g3', on='gpu', boot_time='not shown'),
     ]  # fmt: skip
     night = stub(mode='nightly')
-    assert boots.booted(cases, night, before) == (('g2', 'n1', 'n2'), ('', 'cpu')), 'of two in gpu one is not most'
-    assert boots.booted(cases, night, before[1:]) == boots.booted([ran('n1')], night, before) == ((), ())
+    assert nodes.booted(cases, night, before) == (('g2', 'n1', 'n2'), ('', 'cpu')), 'of two in gpu one is not most'
+    assert nodes.booted(cases, night, before[1:]) == nodes.booted([ran('n1')], night, before) == ((), ())
 
 
 @each_row(('booted', 'of_node', 'of_all'), [

@@ -105,14 +105,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
 def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Collection[SeriesId] = ()) -> PairsOutcome:
     """Return what became of the series `only`, of all by default, once that is decided; say each step."""
     selection = CaseSelection(site.name, arguments.mode, tuple(arguments.selection))
-    cases, problems = selection.list_cases()
-    if not cases:
-        *lacks, why = no_case.reasons(selection, arguments.selection, site)
-        for lack in lacks:
-            print(f'plumbline: {lack}', file=sys.stderr)
-        raise InputError(why)
-    for problem in problems:
-        print(f'plumbline: {problem}', file=sys.stderr)
+    cases = _listed(selection, arguments.selection, site)
     home = results / 'changes' / time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())
     for folder in ('reports', 'logs'):
         make_folder(home / folder)
@@ -163,6 +156,17 @@ def measure(site: Site, arguments: argparse.Namespace, results: Path, only: Coll
             break
         print(f'plumbline: {count(len(undecided), "case")} undecided', flush=True)
     return change
+
+
+def _listed(selection: CaseSelection, words: list[str], site: Site) -> dict[Case, str]:
+    """Return the cases of a selection, by `words`, with their names. Raises InputError if there is none."""
+    cases, problems = selection.list_cases()
+    *lacks, why = [*problems, ''] if cases else no_case.reasons(selection, words, site)
+    for lack in lacks:
+        print(f'plumbline: {lack}', file=sys.stderr)
+    if not cases:
+        raise InputError(why)
+    return cases
 
 
 def _stored(session: PlannedSession, ended: Ended, expected: int, site: Site) -> Content:

@@ -42,7 +42,7 @@ from plumbline.references import options_of_mode
 from plumbline.results import STAGE
 from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Site, load_site, name_of_this_site
-from postprocess.readers.cmdline import read_cmdline
+from postprocess.readers.cmdline import Chosen, read_cmdline
 
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
 RESUMABLE = 20 * 3600  # seconds after its start within which a killed session can be resumed
@@ -86,14 +86,18 @@ class CaseSelection:
         configuration = ROOT / 'reframe_settings/settings.py'
         files = sorted(self._checks[0], key=self._order)
         options = self.options
-        if '--prgenv' in read_cmdline(shlex.join(['reframe', *options])).narrowed_by:
+        if '--prgenv' in self._chosen.narrowed_by:
             options = [f'--system={self.system}', *options_of_mode(self.mode), *self.words]
         return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *options]
 
     @property
+    def _chosen(self) -> Chosen:
+        return read_cmdline(shlex.join(['reframe', *self.options]))
+
+    @property
     def recorded(self) -> dict[str, str]:
         """What the run report says of the selection: JSON lists in ``session_info``, which `readers` reads."""
-        chosen = read_cmdline(shlex.join(['reframe', *self.options]))
+        chosen = self._chosen
         narrowed_by = [*chosen.narrowed_by, *self.narrowed_by]
         return {
             'plumbline_mode': self.mode, 'plumbline_selection': json.dumps(chosen.selection),
@@ -121,7 +125,7 @@ class CaseSelection:
         self.shortest.update(of_file)
         lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
-            refuse_unset(self.words, lines)
+            refuse_unset(self.words, lines, bool(self._chosen.narrowed_by))
             matches = [match for line in lines if (match := _LISTED.match(line))]
             self.needs.update(_dependencies(matches))
             return {(match[3], match[4]): match[2].strip() for match in matches}, [*problems, *troubles(lines)]

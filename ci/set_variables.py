@@ -15,8 +15,11 @@ _LISTED = re.compile(r'^\s*[-^] ?(\w+).* @\S+')
 _NOT_SET = re.compile(r"test '(\w+)': the following variables were not set: (.*)")
 
 
-def refuse_unset(words: Sequence[str], listing: Iterable[str]) -> None:
-    """Raise InputError for the first ``-S`` in ReFrame's options `words` that no check of its `listing` takes."""
+def refuse_unset(words: Sequence[str], listing: Iterable[str], narrowed: bool) -> None:
+    """Raise InputError for the first ``-S`` in ReFrame's options `words` that no check of its `listing` takes.
+
+    `narrowed`: whether others are left out, which may take it.
+    """
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument('-S', '--setvar', action='append', default=[])
     listed: set[str] = set()
@@ -35,5 +38,5 @@ def refuse_unset(words: Sequence[str], listing: Iterable[str]) -> None:
             raise InputError(f'-S {assignment}: no such check: {check}{did_you_mean(check, known)}')
         if of_one_check and variable in unset.get(check, ()):
             raise InputError(f'-S {assignment}: {check} has no variable {variable}')
-        if not of_one_check and listed and all(name in unset.get(one, ()) for one in listed):
+        if not of_one_check and listed and not narrowed and all(name in unset.get(one, ()) for one in listed):
             raise InputError(f'-S {assignment}: no selected check has a variable {name}')

@@ -29,11 +29,12 @@ LISTING = [
 )  # fmt: skip
 def test_a_variable_that_no_check_takes_is_refused(words, fault):
     with pytest.raises(InputError, match=fault) if fault else nullcontext():
-        refuse_unset(words, LISTING)
+        refuse_unset(words, LISTING, narrowed=False)
 
 
-def test_a_variable_that_none_of_the_selected_checks_has():
+def test_a_variable_that_no_check_has_is_refused_unless_others_may_have_it():
     without_fixture = [line for line in LISTING if 'build' not in line]
     with pytest.raises(InputError, match='-S nosuch=1: no selected check has a variable nosuch'):
-        refuse_unset(['-S', 'nosuch=1'], without_fixture)
-    refuse_unset(['-S', 'nosuch=1'], ['Concretized 0 test case(s)'])
+        refuse_unset(['-S', 'nosuch=1'], without_fixture, narrowed=False)
+    refuse_unset(['-S', 'nosuch=1'], without_fixture, narrowed=True)
+    refuse_unset(['-S', 'nosuch=1'], ['Concretized 0 test case(s)'], narrowed=False)

@@ -111,11 +111,14 @@ def _serve(connection: Connection, of_command: Connection) -> None:
     """Send the result of each step, or the error that it raised, until the command closes its side."""
     of_command.close()
     gc.disable()  # as for the command line: a step needs its objects to the end
-    with suppress(EOFError, ConnectionError):  # the command has ended the steps, or was killed
-        while True:
+    while True:
+        try:
             step, args, kwargs = connection.recv()
-            try:
-                answer = step.__wrapped__(*args, **kwargs)
-            except (InputError, SiteError, OSError) as error:
-                answer = error
+        except (EOFError, ConnectionError):  # the command has ended the steps, or was killed
+            return
+        try:
+            answer = step.__wrapped__(*args, **kwargs)
+        except (InputError, SiteError, OSError) as error:
+            answer = error
+        with suppress(ConnectionError):
             connection.send(answer)

@@ -163,9 +163,8 @@ class Measuring:
         if self.told_to_end:
             return
         if self.may_go_on and time.monotonic() < self.deadline:
-            left = self._unfinished(cases)
             retry(self.session, self.content, cases, self.deadline)
-            if left and not self._unfinished(cases):
+            if not self._unfinished(cases):
                 for cut in [problem for problem in self.problems if problem.kind == 'cut short']:
                     self.problems.remove(cut)
                     print(f'plumbline: {cut.why}; the cases that were left have run to their end', flush=True)

@@ -71,7 +71,8 @@ def complete(session: PlannedSession, content: Content, site: Site, deadline: fl
         trials = {case_of(case): trials_not_run(case) for case in cases}
         print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
         options = on_their_nodes(cases, site)
-        if not session.run_again(content, options, deadline, f'-part{number}', trials=trials, purpose=REST):
+        ran = session.run_again(content, options, deadline, f'-part{number}', trials=trials, purpose=REST)
+        if not ran or all(case['result'] == 'abort' for case in content['runs'][-1]['testcases']):
             break
     return [f'{case["display_name"]}: {left_out(case)}; no job ran them' for case in _incomplete(content)]
 

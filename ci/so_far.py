@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci.isolated import isolated
-from plumbline.errors import InputError
+from plumbline.errors import InputError, SiteError
 from plumbline.problems import Problem
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     store = Store(results)
     session = store.find(uuid)
     comparison = verdicts_of(store, session)
-    with suppress(InputError):  # an unreadable ledger is a fault of the verdict, which comes after these jobs
+    with suppress(InputError, SiteError):  # a ledger that cannot be read is a fault of the verdict, after these jobs
         ledger = Ledger(store, session.site, session)
         if not ledger.facts_of(session):  # of a night that is killed among them, this is what is told
             findings_of(store, ledger, comparison)

@@ -30,10 +30,15 @@ class Selected(rfm.RegressionTestPlugin):
         return True
 
     def trials_of_mode(self) -> int:
-        """Return the number of trials. End ReFrame if `-S` set none: on an error it leaves out the check and passes."""
+        """Return the number of trials; 0 for a mode that the check states none for, and whose tag it lacks.
+
+        Anything else ends ReFrame, which on an error leaves out the check and passes.
+        """
         mode = self.mode or 'quick'
         if mode not in MODES:
             raise SystemExit(f'ERROR: mode={mode}: expected one of {", ".join(MODES)}')
+        if isinstance(self.trials, dict) and mode not in self.trials and mode not in self.tags:
+            return 0
         trials = self.trials.get(mode, 0) if isinstance(self.trials, dict) else self.trials
         if not str(trials).isdecimal() or int(trials) < 1:
             raise SystemExit(f'ERROR: {type(self).__name__}: trials={self.trials}: expected a number of at least 1')
@@ -44,7 +49,10 @@ class Selected(rfm.RegressionTestPlugin):
         """Choose systems and environs after the check's own hooks, which may set `valid_prog_environs`."""
         experimental = {EXPERIMENTAL} if self.last_run.startswith('not yet') else set()
         self.tags = self.tags | {Path(self.prefix).name} | experimental
-        self.trials = self.trials_of_mode()
+        if not (trials := self.trials_of_mode()):
+            self.valid_systems = []
+            return
+        self.trials = trials
         self.trials_of_case = self.trials  # a further job may run fewer trials, with the same sizes
         self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]

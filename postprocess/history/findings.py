@@ -8,10 +8,13 @@ what a night of the past told. Only the newest session is looked at again when s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from plumbline.errors import SiteError
+from plumbline.identity import SeriesId
 from postprocess.history.verdicts import are_stored, ledger_of, verdicts_of
 from postprocess.incidents.fold import Folded, Look, Night, after, fold
 from postprocess.incidents.healing import looks_at
@@ -41,7 +44,10 @@ def findings_of(
     known = None if anew else judged.read(store, TABLE, session, state, partial(from_row, session))
     if known:
         return Night(session, known[1], facts_from_json(known[0]))
-    found = shown_by(comparison.with_stand_ins, ledger, before, retired(session.site, root), root)
+    gone: frozenset[SeriesId] = frozenset()
+    with suppress(SiteError):  # a problem of the session names a file that is wrong
+        gone = retired(session.site, root)
+    found = shown_by(comparison.with_stand_ins, ledger, before, gone, root)
     told = ledger.facts_of(session)
     late = not newest and (told is None or told.runs != session.runs)
     if keep and (newest or late):

@@ -98,6 +98,8 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
     if digest.comparison.hints:
         return digest.comparison.hints[0]
+    if digest.unjudged:
+        return digest.unjudged
     if digest.word == 'NEEDS A LOOK':
         return f'{"; ".join(digest.doubts)}: {store.command("compare --summary", site, root)}'
     return narrower(store, digest.comparison.session, rows, propose, root)

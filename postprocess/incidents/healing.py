@@ -89,7 +89,7 @@ def _without_problem(incident: Incident, cases: Sequence[CaseRow]) -> set[str]:
     nodes = set(incident.where.nodes) or {''}
     if not incident.series:
         return nodes
-    own = [case for case in cases if case.partition == incident.where.partition and not case.fixture]
+    own = [case for case in cases if case.partition == incident.where.partition and case.provenance]
     return nodes & {node for case in own for node in ('', *case.nodes)}
 
 
@@ -111,6 +111,8 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict]) -> bool | No
     """
     wanted = set(incident.series)
     rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
+    if _is_below_floor(incident, rows):
+        return True
     others = [row for row in rows if row.verdict in ('ok', 'improved')]
     most_well = not node and 2 * len({row.id for row in others}) > len(wanted)
     if any(row.verdict == 'regressed' and not (most_well and lost_more(row, incident)) for row in rows):
@@ -132,15 +134,19 @@ def _lost(incident: Incident, of: SeriesId) -> float:
 
 
 def _excludes(row: Verdict, incident: Incident) -> bool:
-    """Return True if a series regained more than half of its loss, and its 95 % interval lies below all of it.
-
-    Also if the loss lies below the floor of today, which a person has raised.
-    """
+    """Return True if a series regained more than half of its loss, and its 95 % interval lies below all of it."""
     lost = _lost(incident, row.id)
     if row.loss is None or row.interval is None or not lost:
         return False
-    below_floor = row.limits is not None and row.limits.why.startswith('floor') and lost < row.limits.loss
-    return below_floor or (row.loss < lost / 2 and row.interval[1] < lost)
+    return row.loss < lost / 2 and row.interval[1] < lost
+
+
+def _is_below_floor(incident: Incident, rows: Sequence[Verdict]) -> bool:
+    """Return True if each series of a loss is well, and its loss lies below its floor of today: a person raised it."""
+    limits = {row.id: row.limits for row in rows if row.verdict in ('ok', 'improved') and row.limits}
+    return all(
+        of in limits and limits[of].why == 'floor' and _lost(incident, of) < limits[of].loss for of in incident.series
+    )
 
 
 def _performance(row: Verdict, node: str) -> list[float]:

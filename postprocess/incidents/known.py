@@ -193,22 +193,22 @@ class Known:
             most = f'{100 * then.seen.worst[1]:.1f} % at most'
             return f'a loss of {100 * now.worst[1]:.1f} % in one metric, acknowledged with {most}'
         if other := self._beside(then.series):
-            return f'{other} too'
+            return other
         if (n := len(self.incident.series)) > WORSE * len(then.series) + 1:
             return f'{n} metrics, acknowledged with {len(then.series)}'
         return ''
 
     def _beside(self, acknowledged: Collection[SeriesId]) -> str:
-        """Return what is bad beside acknowledged series and has a cause of its own; empty if that is not known.
+        """Return in words what is bad beside acknowledged series and has a cause of its own; empty if nothing is known.
 
         Other cases that fail, and what lost on a node where all that was acknowledged is healthy again.
         """
         now = self.incident
         if now.sort == 'failure' and not now.own_nodes:
             cases = {of.case for of in acknowledged}
-            return next((f'{of.case}' for of in now.series if of.case not in cases), '')
+            return next((f'{of.case} too' for of in now.series if of.case not in cases), '')
         if now.sort == 'loss' and now.where.nodes and set(now.values).isdisjoint(acknowledged):
-            return next((of.what for of in now.values), '')
+            return next((f'{of.what}, and what was acknowledged is healthy' for of in now.values), '')
         return ''
 
     def state(self, when: str) -> State:

@@ -162,13 +162,14 @@ class Ledger:
 
     @property
     def unjudged(self) -> list[Session]:
-        """The sessions of a mode since the first judged one that never were, such as one that came late."""
+        """The whole sessions of a mode since the first judged one that never were, such as one that came late."""
         told = {session.session for session, _ in self._files}
         since = self._files[0][0].key if self._files else ''
         return [
             one
             for one in self.sessions
-            if told and one.mode and one.key > since and one.session not in told and one != self.judging
+            if one.key > since and one.session not in told and one != self.judging
+            if told and one.mode and not one.narrowed_by
         ]
 
     @property
@@ -191,7 +192,7 @@ class Unreadable(Ledger):
 
     def __init__(self, store: Store, site: str):
         self.store, self.site, self.results = store, site, store.folder.parent
-        self.sessions, self.notes, self.nights, self._files = store.sessions(site), [], [], []
+        self.sessions, self.notes, self.nights, self._files, self.judging = store.sessions(site), [], [], [], None
         self._start = _BEGINNING
 
 

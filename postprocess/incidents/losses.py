@@ -250,13 +250,11 @@ def guilty_nodes(
     if cases > 1:
         return (row.nodes, True) if row.nodes and 2 * slow_cases <= cases else ((), False)
     known, loss, expected = known or {}, row.loss, row.expected
-    # of several nodes, a job waits for the slowest
-    slowest = max((node for node in row.nodes if node in known), key=lambda node: known[node], default='')
-    explained = bool(slowest) and (row.interval or (0.0,))[0] <= WORSE * known[slowest]
-    here = (slowest,) if explained else row.nodes
+    own = known.get(row.nodes[0]) if len(row.nodes) == 1 else None
+    explained = own is not None and (row.interval or (0.0,))[0] <= WORSE * own
     measured = [job for job in row.jobs if job.status == 'measured' and job.value > 0]
     if len(measured) < 2 or loss is None or not expected:
-        return here, explained
+        return row.nodes, explained
     slow: list[set[str]] = []
     fast: list[set[str]] = []
     for job in measured:
@@ -266,7 +264,7 @@ def guilty_nodes(
         elif job.nodes == row.nodes or not known.keys() & job.nodes:
             slow.append(set(job.nodes))
     if not slow:
-        return here, explained
+        return row.nodes, explained
     common = set.intersection(*slow) - set().union(*fast)
     return tuple(sorted(common)), bool(common and (fast or explained))
 

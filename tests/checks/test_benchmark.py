@@ -200,9 +200,15 @@ def test_what_is_selected_and_how_often_it_runs(case_on, monkeypatch, fields, tr
 )  # fmt: skip
 def test_a_mode_or_a_number_of_trials_that_is_none_ends_reframe(case_on, fields, fault):
     """An exception would not: ReFrame leaves out the check that raised it, and passes."""
-    case = case_on('HPCC', TWO, **{'mode': None} | fields)
+    case = case_on('HPCC', TWO, **{'mode': None, 'tags': {*MODES}} | fields)
     with pytest.raises(SystemExit, match=re.escape(fault)) if fault else nullcontext():
         assert case.trials_of_mode() == 2
+
+
+def test_a_check_is_not_listed_in_a_mode_that_it_has_neither_trials_nor_a_tag_for(case_on):
+    case = case_on('HPCC', TWO, mode='nightly', trials={'quick': 3}, tags={'quick'})
+    case.select()
+    assert case.valid_systems == []
 
 
 def test_seconds_and_time_limit_of_trials(case_on, monkeypatch, tmp_path):

@@ -181,8 +181,9 @@ def test_what_was_split_off_heals_no_incident_and_a_session_that_ran_is_healthy(
         of = part_of(incident('session', (), names))
         assert healing.seen_again(of, stub(verdicts=[]), []) == (set(), healthy)
         hardware = part_of(incident('session', nodes=names))
-        assert healing.seen_again(hardware, stub(verdicts=[]), [case(nodes=('n1',))]) == (set(), healthy - {'n2'})
-        for other in (case(nodes=('n1',), fixture=True), case(nodes=('n1',), partition='gpu')):
+        ran = {'nodes': ('n1',), 'provenance': {'cpus': '2'}}
+        assert healing.seen_again(hardware, stub(verdicts=[]), [case(**ran)]) == (set(), healthy - {'n2'})
+        for other in (case(nodes=('n1',)), case(**ran, partition='gpu')):  # the first did not begin
             assert healing.seen_again(hardware, stub(verdicts=[]), [other]) == (set(), set())
 
 

@@ -121,7 +121,7 @@ def postrun(spec: JobSpec) -> list[str]:
         *spec.meters.after,
         '(. ./load.sh after load.txt) >> provenance.txt',
     ]
-    return [*lines, *spec.after, f': > {JOB_ENDED}']
+    return [*lines, *spec.after, f': > "$started_in/{JOB_ENDED}"']
 
 
 def _case(name: str, of: Execution) -> str:

@@ -126,15 +126,21 @@ def _recorded(expected: Expected, groups: Groups) -> ndarray:
 def _size(expected: Expected, losses: ndarray, part: ndarray, case: ndarray) -> float:
     """Return the loss of a group: the mean weighted by precision, without series that have a cause of their own.
 
-    These lost more than `MORE` times the median of its cases, or of its series if it has few cases. Of an even number
-    the median is the smaller one in the middle: what only half of them lost is the loss of a narrower group.
+    These lost more than `MORE` times the median of its cases, or of its series if it has few cases, or so much less
+    that chance does not explain it.
     """
     known = part[numpy.isfinite(losses[part])]
     own, cases = losses[known], numpy.unique(case[known])
-    each = own if len(cases) < _FEWEST_CASES else [numpy.median(own[case[known] == one]) for one in cases]
-    shared = own <= MORE * float(numpy.sort(each)[(len(each) - 1) // 2])
+    of_cases = numpy.array([_lower_median(own[case[known] == one]) for one in cases])
+    middle = _lower_median(own if len(cases) < _FEWEST_CASES else of_cases)
+    shared = (own <= MORE * middle) & (own >= middle - METHOD.cut[0] * expected.error(1.0)[known])
     weights = shared / expected.baseline.variance[known]
     return float(own @ weights / weights.sum()) if shared.any() else 0.0
+
+
+def _lower_median(values: ndarray) -> float:
+    """Return the median; of an even number the smaller one in the middle: a loss of only half is none of all."""
+    return float(numpy.sort(values)[(len(values) - 1) // 2])
 
 
 def _losses_of(expected: Expected, jobs: ndarray) -> ndarray:

@@ -276,6 +276,10 @@ def test_the_mean_of_a_group_needs_more_than_half_of_it():
     # each case counts once, however many nodes it ran on
     ([0.01, 0.01, 0.2, 0.2, 0.2, 0.2], [0, 1, 2, 2, 2, 2], 0.01),
     ([0.1, 0.1, 0.31], [0, 1, 2], 0.1), ([0.1, 0.1, 0.3], [0, 1, 2], 0.5 / 3), ([-0.1, -0.2, 0.2], [0, 0, 0], 0.0),
+    # half of the nodes of each of three cases
+    ([0.0, 0.5, 0.0, 0.5, 0.0, 0.5], [0, 0, 1, 1, 2, 2], 0.0),
+    # 0.19 is 3.1 standard deviations of 0.1 below the median: it lost for no such cause; 0.21 may have
+    ([0.5, 0.5, 0.5, 0.19], [0, 1, 2, 3], 0.5), ([0.5, 0.5, 0.5, 0.21], [0, 1, 2, 3], 0.4275),
 ])  # fmt: skip
 def test_the_size_of_a_group_is_the_mean_of_those_that_share_it(losses, case, loss):
     of = expected(baseline(len(losses)))

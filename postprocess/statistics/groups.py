@@ -96,6 +96,7 @@ def judge_groups(
     z = deviate((centre - first) / numpy.sqrt(variance * (1 + g)), df)
     level = METHOD.false * METHOD.shares[2] / kinds / groups.alike
     losses, case = _losses_of(expected, jobs), pool.alike[pool.case]
+    first_loss = baseline.mean - jobs[:, 0]
     ran = numpy.zeros(pool.cases, int)
     numpy.maximum.at(ran, pool.case, numpy.isfinite(jobs).sum(axis=1))
     p = tail(numpy.nan_to_num(z, nan=-9.0))
@@ -111,7 +112,8 @@ def judge_groups(
             half *= float(numpy.median(baseline.sd[part]))
             in_common.red.append(index)
             in_common.p[index], in_common.loss[index] = float(p[index]), (loss, loss - half, loss + half)
-            in_common.explained[part] |= losses[part] < MORE * loss
+            # further jobs avoid the node of the first one, which may have a loss of its own
+            in_common.explained[part] |= numpy.maximum(losses[part], first_loss[part]) < MORE * loss
     return in_common
 
 

@@ -316,19 +316,22 @@ class _SeriesTests:
         return undecided & (beyond & (self.first_loss > self.least) | (self.first_loss > self.of.cap))
 
     def _on_its_node(self, nodes: dict[int, tuple[int, ...]]) -> tuple[ndarray, ndarray, ndarray]:
-        """Return which series lost only on the node of their first job, how much, and the jobs wanted on that node.
+        """Return which series lost more on the node of their first job, how much, and the jobs wanted on that node.
 
-        Applies to series that are red by their first job and cleared by jobs on other nodes: `judge_nodes` needs
-        several cases. Two further jobs on the first node decide; each must be red by itself.
+        Applies to series that are red by their first job, even beside what jobs on other nodes lost: `judge_nodes`
+        needs several cases. Two further jobs on the first node decide; each must be red by itself, beside the same.
         """
         own = numpy.array([nodes[case][0] if len(nodes.get(case, ())) == 1 else -1 for case in self.pool.case.tolist()])
-        far = self.asked & (self.z1 > numpy.maximum(self.red_at, self.expected.worst)) & (own >= 0)
-        far &= (self.last >= 0) & (self.waits == 0) & ~self.tonight
+        rows, last = numpy.arange(len(own)), numpy.maximum(self.last, 0)
+        elsewhere = numpy.where(self.tonight & (self.last >= 0), self.looks.loss[last, rows], 0.0)
+        beside = self.expected.deviate(self.first_loss - elsewhere, 1.0)
+        far = self.asked & (beside > numpy.maximum(self.red_at, self.expected.worst)) & (own >= 0)
+        far &= (self.last >= 0) & (self.waits == 0) & (self.first_loss - elsewhere > self.least)
         ran = [numpy.where(own == job.nodes[0], job.values, math.nan) for job in self.pool.jobs if len(job.nodes) == 1]
         values = numpy.array([numpy.full(len(far), math.nan), *ran])
         count = numpy.isfinite(values).sum(axis=0)
         least = numpy.nan_to_num(self.of.mean - numpy.fmax.reduce(values, axis=0))
-        lost = far & (count >= _HERE) & (self.expected.deviate(least, 1.0) > self.red_at)
+        lost = far & (count >= _HERE) & (self.expected.deviate(least - elsewhere, 1.0) > self.red_at)
         loss = self.of.mean - numpy.nansum(values, axis=0) / numpy.maximum(count, 1)
         return lost, loss, numpy.where(far & (count < _HERE), _HERE - count, 0)
 

@@ -221,6 +221,28 @@ def test_a_loss_of_all_that_is_over_does_not_live_on_as_that_of_one_case(site):
     assert one['checks'] == ['C3'] and one['id'] != first['id'] and one['since'] == day(11)
 
 
+def test_a_node_that_lost_more_than_all_is_named_beside_them(site):
+    """All lose 6 % and n3 34 %: jobs elsewhere show the 6 %, so jobs on n3 are asked for, and decide."""
+
+    def again(node, share, **fields):
+        names = {check: f'{check} %size=big %cpu.nid=n3' for check in BOTH}
+        return [
+            site.job(check, [node], 100 * share, unique_name=f'{check}_n3', display_name=name, **fields)
+            for check, name in names.items()
+        ]
+
+    site.recorded()
+    lost = [0.94 * share for share in (1.0, 0.7)]
+    levels = lambda _, node: lost[node == 'n3']  # noqa: E731
+    elsewhere = [entry for node in ('n1', 'n2', 'n4', 'n5') for entry in again(node, lost[0])]
+    document = site.night(*site.sweep(levels), further=elsewhere)
+    assert {(more['on'], more['jobs']) for more in document['again']} == {('n3', 2)}
+    there = [entry for _ in range(2) for entry in again('n3', lost[1], plumbline_purpose='node')]
+    found = losses(site.night(*site.sweep(levels), further=[*elsewhere, *there]))
+    assert found.keys() == {'cpu', 'n3'}
+    assert found['cpu']['loss'] == pytest.approx(6, abs=1) and found['n3']['loss'] == pytest.approx(34, abs=1)
+
+
 def test_a_session_that_came_late_and_nobody_judged_is_named(site):
     site.recorded()
     site.next += 1

@@ -164,8 +164,10 @@ def _of_most(expected: Expected, jobs: ndarray, pool: Pool) -> ndarray:
 
     0 in a session of few cases, or of less than half of those of tonight.
     """
-    losses = pool.by_case(expected.baseline.mean[:, None] - jobs[..., 0], numpy.ones(len(jobs)))
-    count = numpy.isfinite(losses).sum(axis=0)
+    first, one = expected.baseline.mean[:, None] - jobs[..., 0], numpy.ones(len(jobs))
+    count = numpy.isfinite(pool.by_case(first, one)).sum(axis=0)
+    # a case counts once, however many nodes it ran on
+    losses = replace(pool, case=pool.alike[pool.case]).by_case(first, one)
     known = (count >= _MANY_CASES) & (2 * count >= count[-1])
     of_most = numpy.zeros(losses.shape[1])
     of_most[known] = numpy.nanmedian(losses[:, known], axis=0)

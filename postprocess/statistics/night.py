@@ -333,8 +333,9 @@ class _SeriesTests:
         values = numpy.array([numpy.full(len(far), math.nan), *ran])
         count = numpy.isfinite(values).sum(axis=0)
         least = numpy.nan_to_num(self.of.mean - numpy.fmax.reduce(values, axis=0))
-        lost = far & (count >= _HERE) & (self.expected.deviate(least - elsewhere, 1.0) > self.red_at)
         loss = self.of.mean - numpy.nansum(values, axis=0) / numpy.maximum(count, 1)
+        lost = far & (count >= _HERE) & (self.expected.deviate(least - elsewhere, 1.0) > self.red_at)
+        lost &= loss - elsewhere > self.least
         return lost, loss, numpy.where(far & (count < _HERE), _HERE - count, 0)
 
     def _lasting(self, windows: list[_Window]) -> tuple[ndarray, _Window]:

@@ -383,7 +383,7 @@ class _SeriesTests:
         )
         window = numpy.where(by_window & ~self.there, self.window.length, 1)
         bar = numpy.where(by_window, self.lasting_at, numpy.where(self.of_group, upper(METHOD.doubt), self.red_at))
-        is_told = by_window | (ran & self.tonight) | self.of_group
+        is_told = by_window | self.tonight | self.there | self.of_group
         below = below_selected(deviate(loss / error, df), numpy.where(is_told, bar, -math.inf))
         half = student(1.96, df) * error
         # a loss below the floor never counts

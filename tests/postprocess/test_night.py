@@ -494,6 +494,31 @@ def test_a_case_that_other_nodes_clear_is_decided_by_two_more_jobs_on_its_own(th
     assert (found.loss[0] == pytest.approx(0.4) and found.q[0] < 0.001) or not found.red[0]
 
 
+def test_what_is_lost_on_one_node_counts_above_the_floor():
+    jobs = [NodeJob((3,), 0, numpy.array([-0.12, *[math.nan] * 7]))] * 2
+    of = pool(m=8, ran=[(0, 0, 0, 3), (0, 0, 1, 4)], jobs=jobs)
+    for floor, is_red in ((0.05, True), (0.15, False)):
+        limits = replace(baseline(m=8), floor=numpy.full(8, floor))
+        assert judge(limits, nights([-0.3, 0.0], m=8), of, None, Budget(20.0, 20.0)).red[0] == is_red
+
+
+def test_a_swept_case_that_lost_below_the_floor_is_not_what_most_of_a_site_lost():
+    """Sixteen cases of one check, one a node, and six others, of which the last loses 3 % for four nights."""
+    m, swept, rng = 44, 16, numpy.random.default_rng(4)
+    case = numpy.arange(m) // 2
+    jobs = numpy.full((m, 4, 9), math.nan)
+    jobs[:, :, 0] = rng.normal(0, 0.004, (m, 4))
+    jobs[: 2 * swept, :, 0] -= 0.0166
+    jobs[-2:, :, 0] -= 0.03
+    jobs[-2:, -1, 1:] = rng.normal(-0.03, 0.004, (2, 8))
+    alike = numpy.where(numpy.arange(22) < swept, 0, numpy.arange(22))
+    ran = [(night, number, 0, number % 16) for night in range(4) for number in range(22)]
+    of = Pool(case, 22, numpy.array(ran), numpy.arange(22), alike, (), numpy.zeros((0, 3), int))
+    known = baseline(m=m, cv=0.004, sessions=rng.normal(0, 0.004, (m, 10)))
+    found = judge(known, jobs, of, Groups(), Budget(5.0, 20.0))
+    assert found.red[-2:].all() and found.loss[-1] == pytest.approx(0.03, abs=0.005)
+
+
 def test_what_a_node_lost_in_the_baseline_is_no_loss_of_it_but_one_against_a_published_number():
     """Sixteen cases of a series on four nodes in turn, of which node 0 always lost 6 %; the last four are published."""
     m, n = 16, 12

@@ -164,4 +164,4 @@ def test_a_node_that_only_the_others_show_has_the_interval_of_their_spread(work)
     (found,) = work.compare()['incidents']
     assert (found['kind'], found['where']) == ('NODE', 'n7')
     assert found['loss'] == pytest.approx(100 * (1 - 93 / median(levels.values())), abs=0.01)
-    assert 5 < found['loss_low'] < 7 < found['loss_high'] < 9
+    assert 4.5 < found['loss_low'] < 7 < found['loss_high'] < 9  # that it is told is a choice of large losses

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 from forks import forks
@@ -40,6 +41,8 @@ def gate(tmp_path):
     """``plumbline gate -- COMMAND`` in an empty folder, without a site file, on a suite whose test ends with `code`."""
 
     def gate(*command, code=0, options=(), **more):
+        # what Python compiled of a file of the same size and second would run again
+        shutil.rmtree(tmp_path / '__pycache__', ignore_errors=True)
         (tmp_path / 'suite.py').write_text(SUITE.replace('CODE', str(code)))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(('RFM_', 'PLUMBLINE_'))}
         environment |= {

@@ -14,7 +14,6 @@ from postprocess.incidents.ledger import accused
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing
-from postprocess.verdicts.baseline import NEWEST
 from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.policy import site_policy
 
@@ -33,22 +32,23 @@ def narrower(store: Store, last: Session, rows: Sequence[Reference], propose: st
     recorded, wanted = narrowing([(row, tolerance_for(policy, row.id, **row.stated)) for row in rows])
     if wanted is None:
         return 'the limits are as narrow as they get; nothing to do'
-    available = min(recorded + _since(store, store.sessions(last.site), rows), wanted)
+    # twice as many as are wanted, of which some may be in doubt
+    available = min(recorded + _since(store, store.sessions(last.site), rows, 2 * (wanted - recorded)), wanted)
     words = f'{available} of {count(wanted, "session")} for narrow limits'
     return f'{words}; nothing to do' if available < wanted else f'{words}: {propose}'
 
 
-def _since(store: Store, sessions: Sequence[Session], rows: Sequence[Reference]) -> int:
-    """Return the median number of complete sessions, after the last one behind a baseline, that can join its rows.
+def _since(store: Store, sessions: Sequence[Session], rows: Sequence[Reference], most: int) -> int:
+    """Return how many complete sessions after the last one behind a baseline can join its rows: the median of these.
 
-    Of a session can join what it measured in jobs without doubt.
+    A session can join where it measured the row in a job without doubt. Only the last `most` sessions are read.
     """
     behind = frozenset().union(*(row.sessions for row in rows))
     day = max(row.recorded_at for row in rows)
     last = max((session.started for session in sessions if session.short_name in behind), default=None)
     if last is None:  # the baseline was recorded in another store, or written by hand
         last = datetime.fromisoformat(f'{day}T23:59:59') if day else datetime.min
-    later = [session for session in sessions if session.started > last and not session.narrowed_by][-NEWEST:]
+    later = [session for session in sessions if session.started > last and not session.narrowed_by][-most:]
     doubts = read_doubts(store, later, accused(store.folder.parent, later, epoch='')) if later else {}
     nights = {
         measured['id']: {night for night, case_id in measured['jobs'] if (night, case_id) not in doubts}

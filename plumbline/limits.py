@@ -28,6 +28,7 @@ POWER = 0.841621
 #: correlation between these jobs.
 MOST_JOBS = 9
 LIKENESS_OF_JOBS = 0.3
+_FLOOR = 'floor'  # why a limit is as it is
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,11 @@ class Limits:
         """True if a value beyond `bad` fails."""
         return self.gate == 'gated'
 
+    @property
+    def is_floor(self) -> bool:
+        """True if a loss up to the limit never counts, because the floor set it."""
+        return self.why == _FLOOR
+
     def chance(self, loss: float) -> float:
         """Return the chance that one session finds a `loss`, a share of performance below 1; 4 of 5 at `detectable`."""
         if not (self.gates and self.detectable and self.sd_of_jobs):
@@ -123,7 +129,7 @@ def _limits(
     sd = math.sqrt(variance * (1 + error))
     loss, why = -math.expm1(-quantile_t(df) * sd), f'1 healthy value of 100 000 is beyond it, n={n or "unknown"}'
     if loss < tolerance.floor:
-        loss, why = tolerance.floor, 'floor'
+        loss, why = tolerance.floor, _FLOOR
     elif loss > tolerance.cap:
         loss, why = tolerance.cap, 'cap'
     gate: Gate = 'gated'

@@ -144,9 +144,7 @@ def _excludes(row: Verdict, incident: Incident) -> bool:
 def _is_below_floor(incident: Incident, rows: Sequence[Verdict]) -> bool:
     """Return True if each series of a loss is well, and its loss lies below its floor of today: a person raised it."""
     limits = {row.id: row.limits for row in rows if row.verdict in ('ok', 'improved') and row.limits}
-    return all(
-        of in limits and limits[of].why == 'floor' and _lost(incident, of) < limits[of].loss for of in incident.series
-    )
+    return all(of in limits and limits[of].is_floor and _lost(incident, of) < limits[of].loss for of in incident.series)
 
 
 def _performance(row: Verdict, node: str) -> list[float]:

@@ -14,7 +14,7 @@ from stand_ins import Slurm, site_of
 
 from ci import rerun as module
 from ci.cases import cases_in
-from ci.rerun import complete, look_again, rerun
+from ci.rerun import complete, look_again, rerun, retry
 from plumbline.site.sites import Site
 from postprocess.verdicts.verdict import Again
 
@@ -46,6 +46,13 @@ class Jobs:
         if self.left:
             content['runs'].append({'testcases': [case(self.left.pop(0), *trials.values())]})
         return len(content['runs']) > len(self.asked)
+
+
+def test_a_failed_case_that_runs_once_more_is_no_further_job_of_a_case_in_doubt():
+    asked = []
+    session = SimpleNamespace(run_again=lambda content, wanted, deadline, part, purpose: asked.append((part, purpose)))
+    retry(session, session_of(case(result='fail') | {'fail_phase': 'run', 'fail_reason': 'crashed'}), [], 0.0)
+    assert asked == [('-retry', 'rest')]
 
 
 def session_of(first: dict) -> dict:

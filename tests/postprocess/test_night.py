@@ -494,6 +494,22 @@ def test_a_case_that_other_nodes_clear_is_decided_by_two_more_jobs_on_its_own(th
     assert (found.loss[0] == pytest.approx(0.4) and found.q[0] < 0.001) or not found.red[0]
 
 
+@pytest.mark.parametrize('loss', [0.035, 0.04, 0.05])
+def test_the_interval_of_what_a_first_job_alone_decides_covers_the_loss(loss):
+    """Of losses near the limit, only those are told whose first job was low by chance."""
+    m, size, covers = 160, -math.log1p(-loss), []
+    for seed in range(60):
+        rng = numpy.random.default_rng(seed)
+        first = rng.normal(0, 0.01, (m, 10))
+        known = replace(baseline(m=m, sessions=first), mean=first.mean(axis=1), df=numpy.full(m, 27.0))
+        jobs = numpy.full((m, 1, 9), math.nan)
+        jobs[:, 0, 0] = rng.normal(0, 0.01, m)
+        jobs[::40, 0, 0] -= size
+        found = judge(known, jobs, pool(m), Groups(), None)
+        covers += [found.low[one] <= size <= found.high[one] for one in range(0, m, 40) if found.red[one]]
+    assert len(covers) > 10 and numpy.mean(covers) >= 0.93
+
+
 def test_what_is_lost_on_one_node_counts_above_the_floor():
     jobs = [NodeJob((3,), 0, numpy.array([-0.12, *[math.nan] * 7]))] * 2
     of = pool(m=8, ran=[(0, 0, 0, 3), (0, 0, 1, 4)], jobs=jobs)
